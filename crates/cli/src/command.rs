@@ -1,0 +1,3 @@
+//! One file per command; each has its `Args` (what `--help` teaches) and its `run`.
+
+pub mod demo;

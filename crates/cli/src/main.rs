@@ -1,0 +1,24 @@
+//! The `trireme` binary: reads the command line and hands over to one file per command.
+
+mod command;
+
+use clap::Parser;
+
+/// A parallel file system that you start without root, and a lab that simulates it.
+#[derive(Parser)]
+#[command(name = "trireme", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Demo(command::demo::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Demo(args) => command::demo::run(&args),
+    }
+}

@@ -1,0 +1,3 @@
+//! Checks on the repository itself; `cargo run -p xtask` runs them all.
+
+fn main() {}
