@@ -2,9 +2,20 @@
 //!
 //! Two families. The decentralised ones ([`Schedule`]: `first`, `random`, `hash`) need no message
 //! at all: each client (for writes) or server (for reads) decides for itself, [`crate::transfer`]
-//! carries the decision out, and both the running system and the lab use them. The heuristics of
-//! the literature look at everybody's
-//! requests, and are there for the lab to compare with.
+//! carries the decision out, and both the running system and the lab use them. The others look at
+//! everybody's requests and are there for the lab to compare with: [`heuristic`] plans unit requests
+//! in phases (FCFS, HDF, HCDF, UAR, MPASSES), [`replicated`] the same with a choice of servers
+//! (LDDF, SJF, SOJF), [`positioning`] lets the replicas' disks decide (D-SPTF), [`lard`] is a front
+//! end that keeps caches warm, [`aggregate`] merges and time-slices applications (aIOLi-like).
+
+pub mod aggregate;
+pub mod centralised;
+pub mod distributed;
+pub mod heuristic;
+pub mod lard;
+pub mod matching;
+pub mod positioning;
+pub mod replicated;
 
 use std::fmt;
 use std::str::FromStr;
