@@ -1,7 +1,7 @@
-//! The decisions: pure code, no clock, no I/O, randomness as an argument.
+//! Decisions of the file system, as pure code: event in, decision out.
 //!
-//! The running system and the lab drive the same state machines, so that what is simulated is what
-//! runs.
+//! Nothing here owns a clock, a thread, a file or a random generator; whoever needs chance
+//! passes it in. The running servers and the lab's simulated machines drive the same code.
 #![forbid(unsafe_code)]
 
 pub mod random;
