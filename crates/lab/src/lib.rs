@@ -12,6 +12,7 @@ pub mod output;
 pub mod papers;
 pub mod parameter;
 pub mod progress;
+pub mod queueing;
 pub mod registry;
 pub mod table;
 
