@@ -2,9 +2,15 @@
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::papers;
 
 /// All experiments, in the order in which `list` and `run all` show them.
-pub static EXPERIMENTS: &[Experiment] = &[];
+pub static EXPERIMENTS: &[Experiment] = &[
+    papers::ncube::tables::TABLES,
+    papers::ncube::tables::SOLVERS,
+    papers::ncube::figures::HYPERCUBE,
+    papers::ncube::figures::PIO,
+];
 
 /// The experiment with this name.
 pub fn find(name: &str) -> Result<&'static Experiment, Error> {

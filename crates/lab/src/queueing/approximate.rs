@@ -25,6 +25,10 @@ const STEPS_MAX: u32 = 200_000;
 const PRECISION: f64 = 1e-12;
 
 /// Solves a network approximately.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "the indices are the subscripts of the formulas"
+)]
 pub fn solve(network: &Network, method: Method) -> Result<Solution, Error> {
     network.check()?;
     let centres = network.centres.len();

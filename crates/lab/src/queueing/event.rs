@@ -80,7 +80,6 @@ pub fn simulate(
     };
     run.until(span.warm_up);
     run.forget();
-    let mut cycles = vec![(0, Time::ZERO); network.classes.len()];
     for batch in 1..=u64::from(span.batches) {
         let before = run.completed.clone();
         run.until(span.warm_up + span.batch * batch);
@@ -93,8 +92,8 @@ pub fn simulate(
         }
         measured.total.add(total);
     }
-    cycles.clone_from(&run.completed);
-    measured.response = cycles
+    measured.response = run
+        .completed
         .iter()
         .map(|&(count, time)| {
             if count == 0 {
@@ -197,17 +196,15 @@ impl<'a> Run<'a> {
     fn advance(&mut self, job: u32, from: usize) {
         let class = self.jobs[job as usize].class as usize;
         let demands = &self.network.classes[class].demands;
-        let centre = match (from..demands.len()).find(|&centre| demands[centre] > 0.0) {
-            Some(centre) => centre,
-            None => {
-                let now = self.agenda.now();
-                let started = std::mem::replace(&mut self.jobs[job as usize].started, now);
-                self.completed[class].0 += 1;
-                self.completed[class].1 += now - started;
-                (0..from)
-                    .find(|&centre| demands[centre] > 0.0)
-                    .expect("a class demands something")
-            }
+        let visits = |range: std::ops::Range<usize>| range.clone().find(|&c| demands[c] > 0.0);
+        let centre = if let Some(centre) = visits(from..demands.len()) {
+            centre
+        } else {
+            let now = self.agenda.now();
+            let started = std::mem::replace(&mut self.jobs[job as usize].started, now);
+            self.completed[class].0 += 1;
+            self.completed[class].1 += now - started;
+            visits(0..from).expect("a class demands something")
         };
         if self.network.is_queueing(centre) {
             self.queues[centre].push_back(job);

@@ -12,6 +12,10 @@ use crate::error::Error;
 pub const STATES_TIMES_CENTRES_MAX: u64 = 1 << 25;
 
 /// Solves a network exactly.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "the indices are the subscripts of the formulas"
+)]
 pub fn solve(network: &Network) -> Result<Solution, Error> {
     network.check()?;
     let states = states(network).filter(|states| {
