@@ -10,6 +10,10 @@ pub static EXPERIMENTS: &[Experiment] = &[
     papers::ncube::tables::SOLVERS,
     papers::ncube::figures::HYPERCUBE,
     papers::ncube::figures::PIO,
+    papers::pios::figures::TABLE1,
+    papers::pios::figures::IO_NODE,
+    papers::pios::figures::IO_ONLY,
+    papers::pios::figures::MIXED,
 ];
 
 /// The experiment with this name.
