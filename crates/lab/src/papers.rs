@@ -1,1 +1,3 @@
 //! The papers' studies: one module per paper, one file per table or figure group.
+
+pub mod ddio;

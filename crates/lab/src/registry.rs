@@ -2,9 +2,11 @@
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::papers;
 
 /// All experiments, in the order in which `list` and `run all` show them.
-pub static EXPERIMENTS: &[Experiment] = &[];
+pub static EXPERIMENTS: &[Experiment] =
+    &[papers::ddio::tables::TABLE_3, papers::ddio::tables::TABLE_4];
 
 /// The experiment with this name.
 pub fn find(name: &str) -> Result<&'static Experiment, Error> {
