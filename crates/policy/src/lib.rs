@@ -5,4 +5,3 @@
 
 pub mod cache;
 pub mod plan;
-pub mod shim;

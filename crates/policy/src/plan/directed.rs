@@ -1,7 +1,7 @@
 //! Disk-directed: the servers choose the order of blocks, and move every member's share of each.
 
-use crate::shim::Part;
 use std::ops::Range;
+use trireme_partition::Part;
 
 /// One block of a server's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +37,14 @@ pub struct Share {
 pub fn shares(parts: &[Part], block: Range<u64>) -> Vec<Share> {
     let mut shares = vec![];
     for (member, part) in parts.iter().enumerate() {
-        let mut share = Share {
-            member: member as u32,
-            pieces: 0,
-            bytes: 0,
-        };
-        let mut end = u64::MAX;
-        for run in part.runs(block.clone()) {
-            share.pieces += u32::from(run.file != end);
-            share.bytes += run.len as u32;
-            end = run.file + run.len;
-        }
-        if share.bytes > 0 {
-            shares.push(share);
+        let bytes = part.bytes_in(block.clone()) as u32;
+        if bytes > 0 {
+            let pieces = part.runs_in(block.clone()) as u32;
+            shares.push(Share {
+                member: member as u32,
+                pieces,
+                bytes,
+            });
         }
     }
     shares

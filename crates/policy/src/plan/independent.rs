@@ -1,6 +1,6 @@
 //! Independent: a member asks for each contiguous chunk of its part, one block at a time.
 
-use crate::shim::Part;
+use trireme_partition::Part;
 
 /// One request of a member: part or all of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

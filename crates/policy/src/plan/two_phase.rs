@@ -2,7 +2,7 @@
 
 use super::directed::{Share, shares};
 use super::independent::Request;
-use crate::shim::Part;
+use trireme_partition::Part;
 
 /// How whole blocks are dealt to members in the I/O phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -385,7 +385,7 @@ mod tests {
         let n = 100_000;
         let sum: f64 = (0..n)
             .map(|_| {
-                let (a, b) = (stream.below(1935), stream.below(1935));
+                let (a, b) = (stream.below(1962), stream.below(1962));
                 if a == b {
                     0.0
                 } else {
@@ -422,7 +422,7 @@ mod tests {
             let slowest = (0..16)
                 .map(|_| {
                     let mut blocks: Vec<u64> =
-                        (0..80).map(|_| stream.below(1935 * 1368 / 16)).collect();
+                        (0..80).map(|_| stream.below(1962 * 1368 / 16)).collect();
                     if sorted {
                         blocks.sort_unstable();
                     }

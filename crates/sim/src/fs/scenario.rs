@@ -11,8 +11,8 @@ use crate::machine::{Gap, Machine, MachineSpec};
 use crate::random::Stream;
 use crate::time::Time;
 use crate::trace::Trace;
+use trireme_partition::{Part, Partition};
 use trireme_policy::plan::{self, Conforming, Step};
-use trireme_policy::shim::{Part, Partition};
 
 /// How a collective is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
