@@ -187,9 +187,16 @@ impl Servers {
             u64::from(thread.bytes)
         };
         machine.send(node, thread.cp, data, Job::Reply(disk));
-        if !self.write {
+        // Seeing that the next block is there already is part of the lookup.
+        if !self.write && self.to_prefetch(node, u64::from(thread.block)).is_some() {
             machine.work(node, self.costs.prefetch, Job::Prefetch(thread.block));
         }
+    }
+
+    /// The block after this one on the same disk, if the file has it and the cache has not.
+    fn to_prefetch(&self, node: Node, block: u64) -> Option<u64> {
+        let cache = &self.iops[node as usize - self.cps].cache;
+        next_on_disk(block, self.disks, self.blocks).filter(|next| !cache.holds(*next))
     }
 
     fn prefetch(&mut self, machine: &mut Machine<Job>, node: Node, block: u64) {
