@@ -1,4 +1,5 @@
 //! The papers' studies: one module per paper, one file per table or figure group.
 
+pub mod ddio;
 pub mod ncube;
 pub mod pios;

@@ -6,6 +6,8 @@ use crate::papers;
 
 /// All experiments, in the order in which `list` and `run all` show them.
 pub static EXPERIMENTS: &[Experiment] = &[
+    papers::ddio::tables::TABLE_3,
+    papers::ddio::tables::TABLE_4,
     papers::ncube::tables::TABLES,
     papers::ncube::tables::SOLVERS,
     papers::ncube::figures::HYPERCUBE,
