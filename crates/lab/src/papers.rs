@@ -3,3 +3,4 @@
 pub mod ddio;
 pub mod ncube;
 pub mod pios;
+pub mod scheduling;

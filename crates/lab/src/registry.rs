@@ -16,6 +16,11 @@ pub static EXPERIMENTS: &[Experiment] = &[
     papers::pios::figures::IO_NODE,
     papers::pios::figures::IO_ONLY,
     papers::pios::figures::MIXED,
+    papers::scheduling::law::LAW,
+    papers::scheduling::law::WRITE,
+    papers::scheduling::law::HEURISTICS,
+    papers::scheduling::compare::COMPARE,
+    papers::scheduling::compare::SCALE,
 ];
 
 /// The experiment with this name.

@@ -48,9 +48,16 @@ fn packing(c: &mut Criterion, best: &mut Best) {
             target.copy_from_slice(black_box(&source));
             black_box(&mut target);
         });
-        for (record, owners) in
-            [(8, 4), (8, 16), (4, 4), (16, 4), (16, 16), (1024, 4), (4096, 16), (65_536, 4)]
-        {
+        for (record, owners) in [
+            (8, 4),
+            (8, 16),
+            (4, 4),
+            (16, 4),
+            (16, 16),
+            (1024, 4),
+            (4096, 16),
+            (65_536, 4),
+        ] {
             let view = Partition::named("rc", record, len as u64, owners).unwrap();
             let parts: Vec<Part> = (0..owners).map(|i| view.part(i).unwrap()).collect();
             let mut block = vec![3u8; len];
@@ -78,19 +85,41 @@ fn packing(c: &mut Criterion, best: &mut Best) {
 }
 
 fn walking(c: &mut Criterion, best: &mut Best) {
-    let matrix = Partition::named("rcc", 8, 10 << 20, 16).unwrap().part(6).unwrap();
+    let matrix = Partition::named("rcc", 8, 10 << 20, 16)
+        .unwrap()
+        .part(6)
+        .unwrap();
     let layout = Partition::striped(64 << 10, 4, 0).unwrap().part(2).unwrap();
     let pieces = matrix.runs(0..10 << 20).count() as u64;
-    measure(c, best, "enumerate 81920 runs (rcc 8 B)", pieces * 8, || {
-        let sum: u64 = black_box(&matrix).runs(0..10 << 20).map(|run| run.view).sum();
-        black_box(sum);
-    });
-    measure(c, best, "enumerate 20480 pieces (rcc 8 B in stripes)", pieces * 2, || {
-        let pieces = black_box(&matrix).intersect(&layout, 0..10 << 20);
-        black_box(pieces.map(|piece| piece.part).sum::<u64>());
-    });
+    measure(
+        c,
+        best,
+        "enumerate 81920 runs (rcc 8 B)",
+        pieces * 8,
+        || {
+            let sum: u64 = black_box(&matrix)
+                .runs(0..10 << 20)
+                .map(|run| run.view)
+                .sum();
+            black_box(sum);
+        },
+    );
+    measure(
+        c,
+        best,
+        "enumerate 20480 pieces (rcc 8 B in stripes)",
+        pieces * 2,
+        || {
+            let pieces = black_box(&matrix).intersect(&layout, 0..10 << 20);
+            black_box(pieces.map(|piece| piece.part).sum::<u64>());
+        },
+    );
     let deep = Datatype::bytes(8).unwrap();
-    let deep = deep.hvector(10, 1, 24).unwrap().hvector(10, 1, 500).unwrap();
+    let deep = deep
+        .hvector(10, 1, 24)
+        .unwrap()
+        .hvector(10, 1, 500)
+        .unwrap();
     let deep = Part::of(7, &deep.hvector(1 << 30, 1, 10_007).unwrap(), 1).unwrap();
     let size = deep.size();
     let mut at = 0u64;
@@ -111,14 +140,21 @@ fn allocation() -> usize {
     };
     allocated_by(|| {
         let (view, layout) = (of(64, 48).part(6).unwrap(), of(100, 36).part(9).unwrap());
-        black_box(view.intersect(&layout, 1 << 39..1 << 40).take(100_000).count());
+        black_box(
+            view.intersect(&layout, 1 << 39..1 << 40)
+                .take(100_000)
+                .count(),
+        );
     })
     .0
 }
 
 /// One bar: what, measured, wanted, and whether it is met.
 fn row(what: &str, measured: String, wanted: String, met: bool) {
-    println!("{what:<44} {measured:>16} {wanted:>18}   {}", if met { "met" } else { "MISSED" });
+    println!(
+        "{what:<44} {measured:>16} {wanted:>18}   {}",
+        if met { "met" } else { "MISSED" }
+    );
 }
 
 fn summary(best: &Best, allocated: usize) {
@@ -141,9 +177,17 @@ fn summary(best: &Best, allocated: usize) {
             for op in ["unpack", "pack"] {
                 let name = format!("{op} {record} B x {owners}, {size}");
                 let ratio = memcpy / best[&name];
-                let wanted =
-                    if bar.is_nan() { "-".to_owned() } else { format!(">= {bar:.2} memcpy") };
-                row(&name, format!("{ratio:.2} memcpy"), wanted, bar.is_nan() || ratio >= bar);
+                let wanted = if bar.is_nan() {
+                    "-".to_owned()
+                } else {
+                    format!(">= {bar:.2} memcpy")
+                };
+                row(
+                    &name,
+                    format!("{ratio:.2} memcpy"),
+                    wanted,
+                    bar.is_nan() || ratio >= bar,
+                );
             }
         }
     }
@@ -152,9 +196,17 @@ fn summary(best: &Best, allocated: usize) {
         ("enumerate 20480 pieces (rcc 8 B in stripes)", 20_480.0),
     ] {
         let rate = pieces / best[name] * 1e3;
-        row(name, format!("{rate:.0} M/s"), ">= 100 M/s".to_owned(), rate >= 100.0);
+        row(
+            name,
+            format!("{rate:.0} M/s"),
+            ">= 100 M/s".to_owned(),
+            rate >= 100.0,
+        );
     }
-    for name in ["map a view offset at depth 3", "map a file offset at depth 3"] {
+    for name in [
+        "map a view offset at depth 3",
+        "map a file offset at depth 3",
+    ] {
         let ns = best[name];
         row(name, format!("{ns:.1} ns"), "< 50 ns".to_owned(), ns < 50.0);
     }
