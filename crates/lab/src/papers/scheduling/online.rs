@@ -80,40 +80,65 @@ pub struct Decentralised {
     clients_of: Vec<u32>,
 }
 
-/// A client's requests by server; the file order is the order in which they are wanted.
+/// A client's requests by server; the file order is the order in which they are wanted. Only servers
+/// that it wants something of are counted: most clients of a large machine need few of its servers.
 pub struct Wanted {
-    by_server: Vec<Vec<u32>>,
+    servers: Vec<u32>,
+    /// Where each of these servers' requests start in `numbers`, and the end.
+    starts: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Wanted {
+    fn new(workload: &Workload, client: u32) -> Self {
+        let mut numbers: Vec<u32> = workload.of(client).collect();
+        let home = |number: u32| workload.requests[number as usize].home;
+        numbers.sort_by_key(|&number| home(number));
+        let (mut servers, mut starts) = (Vec::new(), Vec::new());
+        for (at, &number) in numbers.iter().enumerate() {
+            if servers.last() != Some(&home(number)) {
+                servers.push(home(number));
+                starts.push(at as u32);
+            }
+        }
+        starts.push(numbers.len() as u32);
+        Self {
+            servers,
+            starts,
+            numbers,
+        }
+    }
+
+    fn number(&self, server: u32, block: u32) -> u32 {
+        self.numbers[(self.starts[server as usize] + block) as usize]
+    }
 }
 
 impl Blocks for Wanted {
     fn servers(&self) -> u32 {
-        self.by_server.len() as u32
+        self.servers.len() as u32
     }
 
     fn count(&self, server: u32) -> u32 {
-        self.by_server[server as usize].len() as u32
+        self.starts[server as usize + 1] - self.starts[server as usize]
     }
 
     fn position(&self, server: u32, block: u32) -> u64 {
-        u64::from(self.by_server[server as usize][block as usize])
+        u64::from(self.number(server, block))
     }
 }
 
 impl Decentralised {
     /// The clients of a workload under one schedule.
     pub fn new(workload: &Workload, schedule: Schedule, seed: u64) -> Self {
-        let transfer = |client| {
-            let mut by_server = vec![Vec::new(); workload.servers as usize];
-            for number in workload.of(client) {
-                by_server[workload.requests[number as usize].home as usize].push(number);
-            }
-            Transfer::new(
-                Wanted { by_server },
-                Window::one_at_a_time(),
-                schedule,
-                client,
-                seed,
-            )
+        let transfer = |client: u32| {
+            let wanted = Wanted::new(workload, client);
+            // `hash` starts at the client's own server, or the next that it needs.
+            let own = wanted
+                .servers
+                .partition_point(|&s| s < client % workload.servers) as u32;
+            let seed = seed.wrapping_mul(1 << 32).wrapping_add(u64::from(client));
+            Transfer::new(wanted, Window::one_at_a_time(), schedule, own, seed)
         };
         Self {
             clients: (0..workload.clients).map(transfer).collect(),
@@ -136,7 +161,7 @@ impl Scheduler for Decentralised {
     fn issue(&mut self, client: u32) -> Option<u32> {
         let transfer = &mut self.clients[client as usize];
         let turn = transfer.next_turn()?;
-        Some(transfer.blocks().by_server[turn.server as usize][turn.block as usize])
+        Some(transfer.blocks().number(turn.server, turn.block))
     }
 
     fn arrive(&mut self, request: u32, servers: &mut Vec<u32>) {
@@ -150,7 +175,9 @@ impl Scheduler for Decentralised {
     }
 
     fn finished(&mut self, request: u32, server: u32) {
-        self.clients[self.clients_of[request as usize] as usize].acknowledged(server);
+        let client = &mut self.clients[self.clients_of[request as usize] as usize];
+        let own = client.blocks().servers.binary_search(&server);
+        client.acknowledged(own.expect("the client wanted something of this server") as u32);
     }
 
     fn messages(&self) -> u64 {
