@@ -1,3 +1,4 @@
 //! The papers' studies: one module per paper, one file per table or figure group.
 
 pub mod ddio;
+pub mod ionode;
