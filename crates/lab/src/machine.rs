@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::parameter::{Parameter, Settings};
 use crate::progress::Progress;
 use trireme_sim::disk::Drive;
-use trireme_sim::fs::{Outcome, Phase, Scenario};
+use trireme_sim::fs::{Method, Outcome, Phase, Scenario};
 use trireme_sim::replicate::replicate;
 use trireme_sim::statistics::Tally;
 
@@ -108,13 +108,11 @@ pub fn scenario(settings: &Settings) -> Result<Scenario, Error> {
 }
 
 /// How many replications a scenario gets: as many as were asked for, else five, or three where
-/// millions of tiny requests average out within one run.
+/// millions of tiny pieces average out within one run.
 pub fn seeds(settings: &Settings, scenario: &Scenario) -> u32 {
-    let usual = if scenario.record < 64 && scenario.pattern.ends_with('c') {
-        3
-    } else {
-        5
-    };
+    let steady = scenario.method != Method::Traditional;
+    let fine = scenario.record < 64 && scenario.pattern.ends_with('c');
+    let usual = if fine && steady { 3 } else { 5 };
     let usual = if settings.quick { 2 } else { usual };
     settings.seeds.unwrap_or(usual)
 }
