@@ -8,12 +8,14 @@ pub mod cell;
 pub mod chart;
 pub mod error;
 pub mod experiment;
+pub mod machine;
 pub mod output;
 pub mod papers;
 pub mod parameter;
 pub mod progress;
 pub mod queueing;
 pub mod registry;
+pub mod study;
 pub mod table;
 
 pub use cell::{Cell, Class};

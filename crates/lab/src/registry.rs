@@ -6,8 +6,20 @@ use crate::papers;
 
 /// All experiments, in the order in which `list` and `run all` show them.
 pub static EXPERIMENTS: &[Experiment] = &[
+    papers::ddio::patterns::TABLE_2,
     papers::ddio::tables::TABLE_3,
     papers::ddio::tables::TABLE_4,
+    papers::ddio::sensitivity::CPS,
+    papers::ddio::sensitivity::IOPS,
+    papers::ddio::sensitivity::DISKS,
+    papers::ddio::sensitivity::FILES,
+    papers::ddio::sensitivity::RECORDS,
+    papers::ddio::sensitivity::TRACKS,
+    papers::ddio::two_phase::TWO_PHASE,
+    papers::ionode::TABLE_2,
+    papers::ionode::TABLE_3,
+    papers::ionode::FIGURES,
+    papers::ionode::TABLE_4,
     papers::ncube::tables::TABLES,
     papers::ncube::tables::SOLVERS,
     papers::ncube::figures::HYPERCUBE,

@@ -129,6 +129,8 @@ pub struct Outcome {
     pub elapsed: Time,
     /// Bytes moved to or from members.
     pub bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
     /// Events of the simulation.
     pub events: u64,
     /// Per I/O processor, the gaps in its work.
@@ -468,6 +470,7 @@ impl Scenario {
         Outcome {
             elapsed,
             bytes,
+            file_bytes: self.file_bytes,
             events,
             gaps,
             iop_busy,

@@ -1,7 +1,7 @@
 //! The numbers that the paper printed, and how near we expect to come.
 
 use crate::cell::Class;
-use trireme_sim::fs::{Layout, Method};
+use trireme_sim::fs::{Layout, Method, Scenario};
 
 /// One printed throughput.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +121,17 @@ pub fn table_4() -> Vec<Printed> {
 }
 
 impl Printed {
+    /// The scenario of this cell on a given machine.
+    pub fn scenario(&self, base: &Scenario) -> Scenario {
+        Scenario {
+            method: self.method,
+            pattern: self.pattern.into(),
+            record: self.record,
+            layout: self.layout,
+            ..base.clone()
+        }
+    }
+
     /// The cell's name in tables and JSON.
     pub fn name(&self) -> String {
         format!("{} {} {} B", self.method_name(), self.pattern, self.record)
