@@ -4,6 +4,7 @@
 //! simulated twin), tables, charts and prose. The registry lists them; [`output`] prints them as
 //! text, JSON, CSV and one HTML page. Models live in the `sim` crate, decisions in `policy`.
 
+pub mod advise;
 pub mod cell;
 pub mod chart;
 pub mod error;
