@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::table::{Table, figure};
 
 /// Stripe units that are tried.
-const UNITS: [u64; 9] = [
+const UNITS: [u64; 11] = [
     16 << 10,
     32 << 10,
     64 << 10,
@@ -27,6 +27,8 @@ const UNITS: [u64; 9] = [
     1 << 20,
     2 << 20,
     4 << 20,
+    8 << 20,
+    16 << 20,
 ];
 /// Numbers of buffers that are tried.
 const BUFFERS: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -47,8 +49,7 @@ pub struct Advice {
     /// Expected throughput of one step, MB/s (10^6): the analysis, which assumes scattered service
     /// times.
     pub mb_s: f64,
-    /// The same with service times that do not scatter, from the event simulation: the optimistic
-    /// end.
+    /// The same from the event simulation, with true routes and service times that do not scatter.
     pub mb_s_deterministic: f64,
     /// The resource that limits it.
     pub bottleneck: String,
@@ -58,7 +59,8 @@ pub struct Advice {
     pub buffers_mb: f64,
     /// What one step of each knob would do.
     pub knobs: Vec<Knob>,
-    /// The three schedules at this configuration, MB/s at the servers, simulated.
+    /// Throughput of the three schedules over that of `hash`, simulated with C blocks in flight per
+    /// sender in all.
     pub schedules: Vec<(String, f64)>,
     /// How sure this is, and why.
     pub confidence: String,
@@ -122,12 +124,13 @@ pub fn advise(
         knobs: knobs(&model, configuration, prediction.mb_s),
         schedules: schedules
             .iter()
-            .map(|(s, rate)| (s.to_string(), *rate))
+            .map(|(s, rate)| (s.to_string(), rate / hash))
             .collect(),
         confidence: confidence(&model, configuration, prediction.mb_s, simulated),
         models: vec![
             "exact mean value analysis of a closed network (search, prediction, knobs)".into(),
-            "event simulation of the same network with deterministic service (the range)".into(),
+            "event simulation with true routes and service times that do not scatter (the range)"
+                .into(),
             "event simulation of the transfer policy on FIFO servers (schedules)".into(),
         ],
     })
@@ -287,7 +290,8 @@ impl Advice {
             figure(self.buffers_mb),
             c.method.name(),
         );
-        let (low, high) = (self.mb_s, self.mb_s_deterministic.max(self.mb_s));
+        let low = self.mb_s.min(self.mb_s_deterministic);
+        let high = self.mb_s.max(self.mb_s_deterministic);
         text += &format!(
             "expected: {} to {} MB/s; bottleneck: {}\n",
             figure(low),
@@ -319,10 +323,10 @@ impl Advice {
             let rates: Vec<String> = self
                 .schedules
                 .iter()
-                .map(|(name, rate)| format!("{name} {}", figure(*rate)))
+                .map(|(name, share)| format!("{name} {share:.2}"))
                 .collect();
             text += &format!(
-                "\nschedules, C blocks in flight per sender, MB/s at the servers: {}\n",
+                "\nschedules over hash, with C blocks in flight per sender in all: {}\n",
                 rates.join(", ")
             );
         }

@@ -20,6 +20,10 @@ pub struct MachineDescription {
     pub server_link_mb_s: f64,
     /// One-way latency of a message, us.
     pub latency_us: f64,
+    /// Processors of a client that may work on I/O.
+    pub client_processors: u32,
+    /// Processors of a server.
+    pub server_processors: u32,
     /// Processor time of a request at a client, us.
     pub client_request_us: f64,
     /// Processor time of a request at a server, us.
@@ -79,6 +83,8 @@ impl MachineDescription {
         let counts = [
             ("clients", machine.clients, 10_000),
             ("servers_max", machine.servers_max, 1024),
+            ("client_processors", machine.client_processors, 1024),
+            ("server_processors", machine.server_processors, 1024),
             ("disk.per_server", machine.disk.per_server, 64),
         ];
         for (key, value, most) in counts {

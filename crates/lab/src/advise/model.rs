@@ -14,7 +14,7 @@ use super::description::{MachineDescription, Operation, WorkloadDescription};
 use crate::error::Error;
 use crate::papers::scheduling::writes::{Costs, makespan};
 use crate::queueing::event::{Service, Span, simulate};
-use crate::queueing::{Centre, CentreKind, Class, Network, Solution, exact};
+use crate::queueing::{Centre, CentreKind, Class, Network};
 
 /// How a collective is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,6 +124,9 @@ impl Model<'_> {
                 0.1 * positioning + disk,
             ),
         };
+        // Several processors count as one that is so many times as fast.
+        let client_cpu = client_cpu / f64::from(m.client_processors);
+        let server_cpu = server_cpu / f64::from(m.server_processors);
         let times = [
             client_cpu,
             client_link,
@@ -161,39 +164,59 @@ impl Model<'_> {
         ]
     }
 
-    /// The closed network of a configuration.
+    /// The network of a configuration with its true routes, for the event simulation. A unit of
+    /// independent and two-phase transfers goes from one client to one server and disk, `buffers` of
+    /// them per pair; a disk-directed one belongs to a disk and takes its pieces from all clients.
     pub fn network(&self, configuration: Configuration) -> Network {
         let (times, delay) = self.demands(configuration);
+        let counts = self.counts(configuration).map(|count| count as usize);
         let mut centres = vec![Centre {
-            name: "network latency".into(),
+            name: "latency".into(),
             kind: CentreKind::Delay,
         }];
-        let mut demands = vec![delay];
-        for ((kind, count), time) in KINDS.iter().zip(self.counts(configuration)).zip(times) {
-            for number in 0..count {
-                centres.push(Centre {
-                    name: format!("{kind} {number}"),
-                    kind: CentreKind::Queueing,
-                });
-                demands.push(time / f64::from(count));
+        let mut first = [0; 5];
+        for ((kind, count), first) in KINDS.iter().zip(counts).zip(&mut first) {
+            *first = centres.len();
+            centres.extend((0..count).map(|number| Centre {
+                name: format!("{kind} {number}"),
+                kind: CentreKind::Queueing,
+            }));
+        }
+        let disks = self.machine.disk.per_server as usize;
+        let servers = configuration.servers as usize;
+        let directed = configuration.method == Method::DiskDirected;
+        let clients = counts[0];
+        let others = if directed { disks } else { clients };
+        let classes = (0..servers * others).map(|at| {
+            let (server, other) = (at % servers, at / servers);
+            let mut demands = vec![0.0; centres.len()];
+            demands[0] = delay;
+            for kind in 0..2 {
+                if directed {
+                    let share = times[kind] / clients as f64;
+                    demands[first[kind]..][..clients].fill(share);
+                } else {
+                    demands[first[kind] + other] = times[kind];
+                }
             }
-        }
-        let population = self.jobs(configuration);
-        Network {
-            centres,
-            classes: vec![Class {
-                name: "stripe unit".into(),
-                population,
+            demands[first[2] + server] = times[2];
+            demands[first[3] + server] = times[3];
+            demands[first[4] + server * disks + other % disks] = times[4];
+            Class {
+                name: String::new(),
+                population: configuration.buffers,
                 demands,
-            }],
-        }
+            }
+        });
+        let classes = classes.collect();
+        Network { centres, classes }
     }
 
     /// What exact analysis predicts. Symmetric resources are analysed once and counted.
     pub fn predict(&self, configuration: Configuration) -> Prediction {
         let (times, delay) = self.demands(configuration);
         let counts = self.counts(configuration);
-        let (throughput, response) = symmetric(&times, &counts, delay, self.jobs(configuration));
+        let (throughput, _) = symmetric(&times, &counts, delay, self.jobs(configuration));
         let utilisation: Vec<(String, f64)> = KINDS
             .iter()
             .zip(times.iter().zip(counts))
@@ -203,7 +226,7 @@ impl Model<'_> {
             .iter()
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .expect("there are resources");
-        let mb_s = self.over_a_step(throughput, response, configuration.unit);
+        let mb_s = self.over_a_step(throughput, configuration);
         Prediction {
             mb_s,
             bottleneck: bottleneck.clone(),
@@ -212,26 +235,28 @@ impl Model<'_> {
         }
     }
 
-    /// The same network simulated with service times that do not scatter, MB/s over one step.
+    /// The same machine simulated with true routes and service times that do not scatter, MB/s over
+    /// one step.
     pub fn simulate(&self, configuration: Configuration) -> Result<f64, Error> {
-        let network = self.network(configuration);
         let (times, delay) = self.demands(configuration);
-        let cycle: f64 = times.iter().sum::<f64>() + delay;
-        let solution: Solution = exact::solve(&network)?;
+        let counts = self.counts(configuration);
+        let (throughput, response) = symmetric(&times, &counts, delay, self.jobs(configuration));
         // Long enough for some thousand units, and for every job to circulate a few times.
-        let length = (4000.0 / solution.total())
-            .max(20.0 * solution.response(0))
-            .max(cycle);
+        let length = (4000.0 / throughput).max(20.0 * response);
+        let network = self.network(configuration);
         let run = simulate(&network, Service::Deterministic, Span::of_ms(length), 1)?;
-        Ok(self.over_a_step(run.total.mean(), run.response[0], configuration.unit))
+        Ok(self.over_a_step(run.total.mean(), configuration))
     }
 
-    /// One step moves a finite number of units: the last one's way is not overlapped.
-    fn over_a_step(&self, units_per_ms: f64, response_ms: f64, unit: u64) -> f64 {
+    /// One step moves a finite number of units: the pipeline has to fill and to drain, which takes
+    /// one unit's way past everything but the bottleneck.
+    fn over_a_step(&self, units_per_ms: f64, configuration: Configuration) -> f64 {
+        let (times, delay) = self.demands(configuration);
+        let cycle = times.iter().sum::<f64>() + delay;
+        let slowest = times.iter().copied().fold(0.0, f64::max);
         let bytes = self.workload.total_bytes() as f64;
-        let units = (bytes / unit as f64).max(1.0);
-        let elapsed_ms = (units / units_per_ms).max(response_ms) + response_ms / 2.0;
-        bytes / 1e3 / elapsed_ms
+        let units = (bytes / configuration.unit as f64).max(1.0);
+        bytes / 1e3 / ((units / units_per_ms).max(slowest) + cycle - slowest)
     }
 
     /// Memory for buffers on one server, MB.
@@ -243,9 +268,9 @@ impl Model<'_> {
         f64::from(blocks) * configuration.unit as f64 / 1e6
     }
 
-    /// Event simulation of the three schedules on the client's own transfer code: MB/s at the
-    /// servers, with the slower of link, processor and disks as a FIFO server. For reads the roles
-    /// of clients and servers are exchanged.
+    /// Event simulation of the three schedules on the client's own transfer code, with the slower of
+    /// link, processor and disks as a FIFO server and `buffers` blocks in flight per sender in all:
+    /// where the order matters most. MB/s. For reads the roles of clients and servers are exchanged.
     pub fn schedules(&self, configuration: Configuration) -> [(Schedule, f64); 3] {
         let (times, delay) = self.demands(configuration);
         let disks = f64::from(self.machine.disk.per_server);
@@ -297,6 +322,7 @@ fn symmetric(times: &[f64; 5], counts: &[u32; 5], delay: f64, jobs: u32) -> (f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queueing::exact;
 
     /// Counting equal centres once is the same as writing them all down.
     #[test]

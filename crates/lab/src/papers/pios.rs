@@ -12,6 +12,9 @@ pub mod study;
 pub mod topology;
 pub mod traffic;
 
+pub use trireme_sim::statistics::Tally;
+pub use trireme_sim::time::Time;
+
 /// The paper's title, as reports name it.
 const PAPER: &str =
     "\"Performance Evaluation of a Parallel I/O Architecture\" (Baylor, Benveniste, Hsu)";
