@@ -37,7 +37,7 @@ pub fn show(paint: Paint) -> anyhow::Result<()> {
     );
     let layout = Partition::striped(64 << 10, 4, 0)?;
     println!(
-        "  {:<55} {:>9} {:>9} {:>8}",
+        "  {:<59} {:>9} {:>9} {:>8}",
         "process 6's view", "pieces", "on srv 2", "encoded"
     );
     for name in ["rb", "rc", "rbb", "rbc", "rcb", "rcc"] {
@@ -45,9 +45,9 @@ pub fn show(paint: Paint) -> anyhow::Result<()> {
         let (part, server) = (view.part(6)?, layout.part(2)?);
         let shared = part.intersect(&server, 0..FILE).count();
         println!(
-            "  {:<4}{:<51} {:>9} {:>9} {:>6} B",
+            "  {:<4}{:<55} {:>9} {:>9} {:>6} B",
             name,
-            view.describe(6).replace("CYCLIC", "CYC."),
+            view.describe(6),
             part.runs_in(0..FILE),
             shared,
             part.encode().len(),
