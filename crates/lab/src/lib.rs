@@ -4,6 +4,7 @@
 //! simulated twin), tables, charts and prose. The registry lists them; [`output`] prints them as
 //! text, JSON, CSV and one HTML page. Models live in the `sim` crate, decisions in `policy`.
 
+pub mod bench;
 pub mod cell;
 pub mod chart;
 pub mod error;
@@ -16,6 +17,8 @@ pub mod progress;
 pub mod registry;
 pub mod study;
 pub mod table;
+
+pub mod user;
 
 pub use cell::{Cell, Class};
 pub use chart::Chart;
