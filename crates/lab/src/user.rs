@@ -16,6 +16,7 @@ use crate::chart::Chart;
 use crate::error::Error;
 use crate::experiment::Report;
 use crate::machine;
+use crate::output::perfetto;
 use crate::parameter::{Parameter, Settings};
 use crate::progress::Progress;
 use crate::table::{Table, figure};
@@ -174,6 +175,14 @@ pub struct Description {
     sweep: Vec<(&'static str, Vec<String>)>,
 }
 
+/// A recorded run.
+pub struct Traced {
+    /// The trace for Perfetto.
+    pub json: String,
+    /// One line about the run.
+    pub summary: String,
+}
+
 impl Default for Description {
     fn default() -> Description {
         Description {
@@ -300,6 +309,31 @@ impl Description {
             cells,
             tables: vec![table],
             ..Report::default()
+        })
+    }
+
+    /// Runs the scenario once, without its sweep, and records what happens.
+    pub fn trace(&self, seed: u64, limit: usize) -> Result<Traced, Error> {
+        let scenario = Scenario {
+            seed,
+            ..self.scenario()
+        };
+        let outcome = scenario
+            .run_traced(Some(limit))
+            .map_err(|error| Error::Model(error.to_string()))?;
+        let trace = outcome.trace.as_deref().cloned().unwrap_or_default();
+        let summary = format!(
+            "{:.2} MB/s in {}; {} spans of work, {} disk requests, {} messages, {} records dropped",
+            outcome.throughput(),
+            outcome.elapsed,
+            trace.work.len(),
+            trace.disks.len(),
+            trace.messages.len(),
+            trace.dropped
+        );
+        Ok(Traced {
+            json: perfetto::render(&scenario, &trace),
+            summary,
         })
     }
 

@@ -1,13 +1,15 @@
 //! The acceptance list: all 175 cells of the disk-directed I/O paper's Tables 3 and 4 and all 16
 //! processor shares of the I/O-node paper, with fixed seeds.
 
-use trireme_lab::parameter::Settings;
 use trireme_lab::papers::ddio::published::{Printed, table_3, table_4};
+use trireme_lab::parameter::Settings;
 use trireme_lab::{Cell, Progress, Report, registry};
 
 fn run(name: &str) -> Report {
     let experiment = registry::find(name).unwrap();
-    experiment.execute(&Settings::new(experiment.parameters), &Progress::silent()).unwrap()
+    experiment
+        .execute(&Settings::new(experiment.parameters), &Progress::silent())
+        .unwrap()
 }
 
 fn error(cell: &Cell) -> f64 {
@@ -24,7 +26,10 @@ fn tables_3_and_4_reproduce() {
     assert_eq!(cells.len(), 175);
 
     let within_ten = cells.iter().filter(|cell| error(cell) <= 0.10).count();
-    assert!(within_ten >= 163, "only {within_ten} of 175 cells within 10 %");
+    assert!(
+        within_ten >= 163,
+        "only {within_ten} of 175 cells within 10 %"
+    );
     for (cell, printed) in cells.iter().zip(&printed) {
         assert_eq!(cell.cell, printed.name());
         assert!(error(cell) <= 0.30, "{cell:?} is beyond 30 %");
@@ -44,10 +49,18 @@ fn tables_3_and_4_reproduce() {
 #[test]
 fn processor_shares_reproduce() {
     let report = run("ionode-table3");
-    let shares: Vec<&Cell> = report.cells.iter().filter(|cell| cell.published.is_some()).collect();
+    let shares: Vec<&Cell> = report
+        .cells
+        .iter()
+        .filter(|cell| cell.published.is_some())
+        .collect();
     assert_eq!(shares.len(), 16);
     let near = shares.iter().filter(|cell| error(cell) <= 0.05).count();
-    assert!(near >= 15, "only {near} of 16 shares within 5 points: {}", report.verdict());
+    assert!(
+        near >= 15,
+        "only {near} of 16 shares within 5 points: {}",
+        report.verdict()
+    );
     // The known gap (TC hard write without barriers) is the only cell outside its tolerance.
     for cell in report.cells.iter().filter(|cell| !cell.ok) {
         assert_eq!(cell.cell, "TC hard write no barriers %");

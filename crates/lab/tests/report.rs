@@ -33,17 +33,29 @@ fn page() -> String {
         settings.quick = true;
         experiment.execute(&settings, &Progress::silent()).unwrap()
     };
-    let text = "title = \"a & b\"\n[file]\nfile_mb = 1\n[sweep]\nmethod = [\"dd\"]\ndisks = [16, 32]";
+    let text =
+        "title = \"a & b\"\n[file]\nfile_mb = 1\n[sweep]\nmethod = [\"dd\"]\ndisks = [16, 32]";
     let own = Description::parse(text, Path::new(".")).unwrap();
     let mut settings = Settings::new(&[]);
     settings.seeds = Some(1);
     let own = own.run(&settings, &Progress::silent()).unwrap();
     let scatter = Report {
         experiment: "scatter".into(),
-        charts: vec![Chart::scatter("s", "x", "y", vec![("a".into(), vec![(1.0, 2.0)])])],
+        charts: vec![Chart::scatter(
+            "s",
+            "x",
+            "y",
+            vec![("a".into(), vec![(1.0, 2.0)])],
+        )],
         ..Report::default()
     };
-    output::html::render(&[run("ddio-table2"), run("ddio-fig7"), run("ddio-tracks"), own, scatter])
+    output::html::render(&[
+        run("ddio-table2"),
+        run("ddio-fig7"),
+        run("ddio-tracks"),
+        own,
+        scatter,
+    ])
 }
 
 #[test]
@@ -59,7 +71,9 @@ fn the_page_is_self_contained() {
 #[test]
 fn a_browser_shows_every_chart_and_logs_nothing() {
     let Some(browser) = browser() else {
-        println!("skipped: no chromium or google-chrome on this machine (apt-get install chromium)");
+        println!(
+            "skipped: no chromium or google-chrome on this machine (apt-get install chromium)"
+        );
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -67,7 +81,10 @@ fn a_browser_shows_every_chart_and_logs_nothing() {
     std::fs::write(&file, page().replace("<head>", &format!("<head>{PROBE}"))).unwrap();
     for (size, phone) in [("1200,900", false), ("500,900", true)] {
         let (dom, log) = open(&browser, folder.path(), &file, size);
-        let found = dom.split("<output>").nth(1).and_then(|rest| rest.split("</output>").next());
+        let found = dom
+            .split("<output>")
+            .nth(1)
+            .and_then(|rest| rest.split("</output>").next());
         let found = found.unwrap_or_else(|| panic!("the page did not load:\n{log}"));
         let found: serde_json::Value = serde_json::from_str(&found.replace("&amp;", "&")).unwrap();
         assert_eq!(found["charts"], 4, "{found}");
@@ -75,8 +92,14 @@ fn a_browser_shows_every_chart_and_logs_nothing() {
         assert!(found["marks"].as_u64().unwrap() > 80, "{found}");
         assert_eq!(found["problems"], serde_json::json!([]), "{found}");
         assert_eq!(found["resources"], 0, "{found}");
-        assert_eq!(found["narrow"], false, "wider than the window (phone: {phone}): {found}");
-        let console: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert_eq!(
+            found["narrow"], false,
+            "wider than the window (phone: {phone}): {found}"
+        );
+        let console: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("CONSOLE"))
+            .collect();
         assert!(console.is_empty(), "{console:?}");
     }
 }
@@ -84,7 +107,10 @@ fn a_browser_shows_every_chart_and_logs_nothing() {
 fn browser() -> Option<&'static str> {
     let known = ["chromium", "chromium-browser", "google-chrome"];
     known.into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+        Command::new(name)
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success())
     })
 }
 
@@ -92,9 +118,21 @@ fn browser() -> Option<&'static str> {
 fn open(browser: &str, folder: &Path, file: &Path, size: &str) -> (String, String) {
     let (dom, log) = (folder.join("dom"), folder.join("log"));
     let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--disable-background-networking", "--no-first-run", "--enable-logging=stderr"])
-        .arg(format!("--user-data-dir={}", folder.join(format!("profile-{size}")).display()))
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--no-first-run",
+            "--enable-logging=stderr",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.join(format!("profile-{size}")).display()
+        ))
         .arg(format!("--window-size={size}"))
         .args(["--dump-dom"])
         .arg(format!("file://{}", file.display()))
@@ -111,5 +149,8 @@ fn open(browser: &str, folder: &Path, file: &Path, size: &str) -> (String, Strin
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    (std::fs::read_to_string(dom).unwrap(), String::from_utf8_lossy(&std::fs::read(log).unwrap()).into())
+    (
+        std::fs::read_to_string(dom).unwrap(),
+        String::from_utf8_lossy(&std::fs::read(log).unwrap()).into(),
+    )
 }

@@ -11,7 +11,6 @@ use trireme_lab::parameter::Settings;
 use trireme_lab::progress::{Progress, Snapshot};
 use trireme_lab::registry;
 use trireme_lab::user::Description;
-use trireme_sim::fs::Scenario;
 
 /// Simulate machines and file systems; reproduce the papers' tables and figures.
 ///
@@ -266,24 +265,9 @@ fn trace(args: &TraceArgs) -> anyhow::Result<()> {
     for (key, value) in pairs(&args.set)? {
         description.set(key, value)?;
     }
-    let scenario = Scenario {
-        seed: args.seed,
-        ..description.scenario()
-    };
-    let outcome = scenario.run_traced(Some(args.limit))?;
-    let trace = outcome.trace.as_ref().context("the run recorded nothing")?;
-    save(Some(&args.out), || {
-        output::perfetto::render(&scenario, trace)
-    })?;
-    eprintln!(
-        "{:.2} MB/s in {}; {} spans of work, {} disk requests, {} messages, {} records dropped",
-        outcome.throughput(),
-        outcome.elapsed,
-        trace.work.len(),
-        trace.disks.len(),
-        trace.messages.len(),
-        trace.dropped
-    );
+    let trace = description.trace(args.seed, args.limit)?;
+    save(Some(&args.out), || trace.json)?;
+    eprintln!("{}", trace.summary);
     Ok(())
 }
 
