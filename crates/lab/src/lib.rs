@@ -5,6 +5,7 @@
 //! text, JSON, CSV and one HTML page. Models live in the `sim` crate, decisions in `policy`.
 
 pub mod advise;
+pub mod bench;
 pub mod cell;
 pub mod chart;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod queueing;
 pub mod registry;
 pub mod study;
 pub mod table;
+pub mod user;
 
 pub use cell::{Cell, Class};
 pub use chart::Chart;

@@ -8,6 +8,7 @@ pub mod agenda;
 pub mod disk;
 pub mod fs;
 pub mod machine;
+pub mod queueing;
 pub mod random;
 pub mod replicate;
 pub mod statistics;

@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn axes_end_on_round_numbers() {
-        assert_eq!(scale([34.8].into_iter()), (35.0, 5.0 * 1.0));
+        assert_eq!(scale([34.8].into_iter()), (40.0, 10.0));
         assert_eq!(scale([0.0].into_iter()), (1.0, 0.5));
         let (top, step) = scale([97.0].into_iter());
         assert_eq!((top, step), (100.0, 20.0));
