@@ -145,7 +145,7 @@ fn methods(workload: &WorkloadDescription) -> &'static [Method] {
 }
 
 fn server_steps(most: u32) -> Vec<u32> {
-    let mut steps: Vec<u32> = (0..).map(|k| 1 << k).take_while(|&n| n < most).collect();
+    let mut steps: Vec<u32> = (0..32).map(|k| 1 << k).take_while(|&n| n < most).collect();
     steps.push(most);
     steps
 }
