@@ -82,8 +82,8 @@ fn a_browser_shows_every_chart_and_logs_nothing() {
     for (size, phone) in [("1200,900", false), ("500,900", true)] {
         let (dom, log) = open(&browser, folder.path(), &file, size);
         let found = dom
-            .split("<output>")
-            .nth(1)
+            .rsplit("<output>")
+            .next()
             .and_then(|rest| rest.split("</output>").next());
         let found = found.unwrap_or_else(|| panic!("the page did not load:\n{log}"));
         let found: serde_json::Value = serde_json::from_str(&found.replace("&amp;", "&")).unwrap();
