@@ -395,32 +395,30 @@ impl Scenario {
     fn run_traditional(&self, parts: &[Part], limit: Option<usize>) -> Outcome {
         let costs = self.costs.spans(self.cpu_speed);
         let (block, blocks, cps) = (self.block_bytes, self.blocks(), self.machine.cps as u32);
-        let (requests, exchange, stages) = match self.method {
-            Method::TwoPhase(conforming) => {
-                let exchange = plan::exchange(parts, conforming, block, self.file_bytes);
-                let requests =
-                    (0..cps).map(|cp| conforming.requests(cp, cps, blocks, block as u32));
-                let stages = match self.write() {
-                    false => vec![Stage::Io, Stage::Exchange],
-                    true => vec![Stage::Exchange, Stage::Io],
-                };
-                (requests.collect::<Vec<_>>(), exchange, stages)
-            }
-            _ => {
-                let requests = parts
-                    .iter()
-                    .map(|part| plan::requests(part, block, self.file_bytes))
-                    .collect();
-                (requests, vec![], vec![Stage::Io])
-            }
+        let (requests, exchange, stages) = if let Method::TwoPhase(conforming) = self.method {
+            let exchange = plan::exchange(parts, conforming, block, self.file_bytes);
+            let requests = (0..cps).map(|cp| conforming.requests(cp, cps, blocks, block as u32));
+            let stages = if self.write() {
+                vec![Stage::Exchange, Stage::Io]
+            } else {
+                vec![Stage::Io, Stage::Exchange]
+            };
+            (requests.collect::<Vec<_>>(), exchange, stages)
+        } else {
+            let requests = parts
+                .iter()
+                .map(|part| plan::requests(part, block, self.file_bytes))
+                .collect();
+            (requests, vec![], vec![Stage::Io])
         };
-        let bytes = match exchange.is_empty() {
-            true => requests
+        let bytes = if exchange.is_empty() {
+            requests
                 .iter()
                 .flatten()
                 .map(|request| u64::from(request.bytes))
-                .sum(),
-            false => exchange.iter().flatten().map(|load| load.bytes).sum(),
+                .sum()
+        } else {
+            exchange.iter().flatten().map(|load| load.bytes).sum()
         };
         let mut machine = self.new_machine(limit);
         let work = Work {
