@@ -636,9 +636,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_does_not_fit_the_file_is_refused() {
-        let message = error("[access]\npattern = \"rcc\"\nrecord = 3");
-        assert!(message.contains("record = 3"), "{message}");
+    fn a_pattern_that_does_not_fit_the_grid_is_refused() {
+        // 1 MB has 128 records of 8 KB, 16 x 8: a grid of 25 x 40 processors is too large.
+        let message =
+            error("[machine]\ncps = 1000\n[file]\nfile_mb = 1\n[access]\npattern = \"rcc\"");
+        assert!(
+            message.contains("pattern = rcc") && message.contains("fewer cps"),
+            "{message}"
+        );
+        // A last BLOCK may be short.
+        let uneven = "[machine]\ncps = 7\n[access]\npattern = \"rb\"";
+        assert!(Description::parse(uneven, Path::new(".")).is_ok());
     }
 
     #[test]

@@ -24,7 +24,9 @@ mod tests {
 
     fn parts(name: &str, record: u64, members: u32) -> Vec<Part> {
         let partition = Partition::named(name, record, FILE, members).unwrap();
-        (0..members).map(|member| partition.part(member).unwrap()).collect()
+        (0..members)
+            .map(|member| partition.part(member).unwrap())
+            .collect()
     }
 
     /// The owner of every byte, found the slow way.

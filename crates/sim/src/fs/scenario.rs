@@ -306,13 +306,34 @@ impl Scenario {
         let cps = self.machine.cps as u32;
         let partition = Partition::named(&self.pattern, self.record, self.file_bytes, cps)
             .map_err(|error| refuse(error.to_string()))?;
-        (0..partition.parts())
+        let parts: Vec<Part> = (0..partition.parts())
             .map(|part| {
                 partition
                     .part(part)
                     .map_err(|error| refuse(error.to_string()))
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        self.check_grid(&parts).map_err(refuse)?;
+        Ok(parts)
+    }
+
+    /// Refuses a pattern whose grid of processors is larger than its matrix of records. A last
+    /// BLOCK may be short or empty, as HPF has it; a CYCLIC processor without a record means that
+    /// the pattern does not fit.
+    fn check_grid(&self, parts: &[Part]) -> Result<(), String> {
+        let divided = |letter: char| self.pattern[1..].contains(letter);
+        let records = self.file_bytes / self.record;
+        let cps = self.machine.cps as u64;
+        let idle = parts.iter().filter(|part| part.is_empty()).count();
+        let too_many = (divided('b') || divided('c')) && records < cps;
+        if idle > 0 && (too_many || divided('c')) {
+            return Err(format!(
+                "it does not fit: {idle} of {cps} compute processors would own none of the \
+                 {records} records; allowed: fewer cps, or a record smaller than {} bytes",
+                self.record
+            ));
+        }
+        Ok(())
     }
 
     fn write(&self) -> bool {
