@@ -1,4 +1,7 @@
 //! One file per command; each has its `Args` (what `--help` teaches) and its `run`.
 
+pub mod advise;
 pub mod demo;
 pub mod lab;
+pub mod pios;
+pub mod queueing;

@@ -2,3 +2,6 @@
 
 pub mod ddio;
 pub mod ionode;
+pub mod ncube;
+pub mod pios;
+pub mod scheduling;

@@ -20,6 +20,19 @@ pub static EXPERIMENTS: &[Experiment] = &[
     papers::ionode::TABLE_3,
     papers::ionode::FIGURES,
     papers::ionode::TABLE_4,
+    papers::ncube::tables::TABLES,
+    papers::ncube::tables::SOLVERS,
+    papers::ncube::figures::HYPERCUBE,
+    papers::ncube::figures::PIO,
+    papers::pios::figures::TABLE1,
+    papers::pios::figures::IO_NODE,
+    papers::pios::figures::IO_ONLY,
+    papers::pios::figures::MIXED,
+    papers::scheduling::law::LAW,
+    papers::scheduling::law::WRITE,
+    papers::scheduling::law::HEURISTICS,
+    papers::scheduling::compare::COMPARE,
+    papers::scheduling::compare::SCALE,
 ];
 
 /// The experiment with this name.

@@ -2,6 +2,10 @@
 //!
 //! Nothing here owns a clock, a thread, a file or a random generator; whoever needs chance
 //! passes it in. The running servers and the lab's simulated machines drive the same code.
+#![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod plan;
+pub mod random;
+pub mod schedule;
+pub mod transfer;

@@ -189,6 +189,26 @@ fn plain(table: &Table) -> String {
 }
 
 /// What does not reproduce, in one place.
+/// What notes say is not reproduced: claims that the papers make and our models do not show.
+fn known_gaps(reports: &[Report]) -> String {
+    let gaps: Vec<String> = reports
+        .iter()
+        .flat_map(|report| report.notes.iter().map(move |note| (report, note)))
+        .filter(|(_, note)| note.starts_with("Not "))
+        .map(|(report, note)| {
+            let name = escape(&report.experiment);
+            format!("<li><a href=\"#{name}\">{name}</a>: {}</li>", escape(note))
+        })
+        .collect();
+    if gaps.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<p>Claims and figures that we know we do not reproduce:</p>\n<ul>{}</ul>\n",
+        gaps.concat()
+    )
+}
+
 fn outside(reports: &[Report]) -> String {
     let failed: Vec<&Cell> = reports
         .iter()
@@ -212,6 +232,7 @@ fn outside(reports: &[Report]) -> String {
         }
         text += "</ul>\n";
     }
+    text += &known_gaps(reports);
     let far = reports.iter().flat_map(|report| &report.cells);
     let far: Vec<&Cell> = far
         .filter(|cell| cell.ok && cell.error.is_some_and(|e| e.abs() > 0.10))
