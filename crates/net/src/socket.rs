@@ -163,7 +163,7 @@ impl Socket {
             match rustix::net::recv(&self.fd, &mut buffer[filled..], RecvFlags::WAITALL) {
                 Ok((0, _)) => return Err(ended(filled)),
                 Ok((got, _)) => filled += got,
-                Err(error) => self.again(error, deadline)?,
+                Err(error) => again(error, deadline)?,
             }
         }
         Ok(())
@@ -189,40 +189,36 @@ impl Socket {
             match result {
                 Ok(message) if message.bytes == 0 => return Err(ended(0)),
                 Ok(message) => IoSliceMut::advance_slices(&mut slices, message.bytes),
-                Err(error) => self.again(error, deadline)?,
+                Err(error) => again(error, deadline)?,
             }
         }
         Ok(())
     }
 
     /// Sends all slices, or fails: one system call when the buffer has room.
-    pub fn send_all(&self, mut slices: &mut [IoSlice<'_>], deadline: Deadline) -> io::Result<()> {
-        self.send_flags(&mut slices, deadline, SendFlags::NOSIGNAL)
+    pub fn send_all(&self, slices: &mut [IoSlice<'_>], deadline: Deadline) -> io::Result<()> {
+        self.send_flags(slices, deadline, SendFlags::NOSIGNAL)
     }
 
     /// Like [`Socket::send_all`], and tells the kernel that more follows at once.
-    pub fn send_all_more(
-        &self,
-        mut slices: &mut [IoSlice<'_>],
-        deadline: Deadline,
-    ) -> io::Result<()> {
-        self.send_flags(&mut slices, deadline, SendFlags::NOSIGNAL | SendFlags::MORE)
+    pub fn send_all_more(&self, slices: &mut [IoSlice<'_>], deadline: Deadline) -> io::Result<()> {
+        self.send_flags(slices, deadline, SendFlags::NOSIGNAL | SendFlags::MORE)
     }
 
     fn send_flags(
         &self,
-        slices: &mut &mut [IoSlice<'_>],
+        mut slices: &mut [IoSlice<'_>],
         deadline: Deadline,
         flags: SendFlags,
     ) -> io::Result<()> {
-        IoSlice::advance_slices(slices, 0);
+        IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             self.wait_at_most(&self.send_wait, false, deadline.left())?;
             let window = slices.len().min(SLICES);
             let mut ancillary = SendAncillaryBuffer::default();
             match rustix::net::sendmsg(&self.fd, &slices[..window], &mut ancillary, flags) {
-                Ok(sent) => IoSlice::advance_slices(slices, sent),
-                Err(error) => self.again(error, deadline)?,
+                Ok(sent) => IoSlice::advance_slices(&mut slices, sent),
+                Err(error) => again(error, deadline)?,
             }
         }
         Ok(())
@@ -249,19 +245,10 @@ impl Socket {
                     ));
                 }
                 Ok(sent) => length -= sent as u64,
-                Err(error) => self.again(error, deadline)?,
+                Err(error) => again(error, deadline)?,
             }
         }
         Ok(())
-    }
-
-    fn again(&self, error: Errno, deadline: Deadline) -> io::Result<()> {
-        match error {
-            Errno::INTR => Ok(()),
-            Errno::AGAIN if !deadline.over() => Ok(()),
-            Errno::AGAIN => Err(io::ErrorKind::TimedOut.into()),
-            error => Err(error.into()),
-        }
     }
 
     fn wait_at_most(&self, wait: &Wait, receive: bool, left: Duration) -> io::Result<()> {
@@ -280,6 +267,15 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+fn again(error: Errno, deadline: Deadline) -> io::Result<()> {
+    match error {
+        Errno::INTR => Ok(()),
+        Errno::AGAIN if !deadline.over() => Ok(()),
+        Errno::AGAIN => Err(io::ErrorKind::TimedOut.into()),
+        error => Err(error.into()),
     }
 }
 
