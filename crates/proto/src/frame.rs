@@ -62,8 +62,7 @@ impl Flags {
     pub const MAY_WRITE: Flags = Flags(8);
     /// The token grants removing.
     pub const MAY_REMOVE: Flags = Flags(16);
-    /// The payload lies in the shared window of this connection, at `patience`-independent
-    /// place `body`; nothing of it follows on the socket.
+    /// The payload lies in the connection's shared memory window; nothing of it is on the socket.
     pub const IN_WINDOW: Flags = Flags(32);
 
     const KNOWN: u16 = 63;
@@ -110,13 +109,8 @@ impl Op {
     /// Registers the shared memory window whose descriptor comes with this frame.
     pub const WINDOW: Op = Op(0x010a);
 
-    /// Every namespace request; body `message::meta::Request`.
+    /// Every request to the manager; body `message::meta::Call`, answered by `message::meta::Reply`.
     pub const META: Op = Op(0x0200);
-
-    /// An I/O server tells the manager that it lives; body `message::cluster::Register`.
-    pub const REGISTER: Op = Op(0x0300);
-    /// Asks the manager for the cluster map.
-    pub const MAP: Op = Op(0x0301);
 }
 
 /// Why a header was refused.

@@ -1,4 +1,3 @@
-//! Bodies of requests and replies, one file per group.
+//! Bodies of requests and replies, one file per group: `io` for I/O servers, `meta` for the manager.
 
-pub mod cluster;
 pub mod io;
