@@ -321,17 +321,26 @@ pub struct Place {
 impl Place {
     /// A path below the root.
     pub fn path(path: impl Into<Vec<u8>>) -> Self {
-        Self { base: ROOT, path: path.into() }
+        Self {
+            base: ROOT,
+            path: path.into(),
+        }
     }
 
     /// One name in a directory.
     pub fn name(parent: u64, name: impl Into<Vec<u8>>) -> Self {
-        Self { base: parent, path: name.into() }
+        Self {
+            base: parent,
+            path: name.into(),
+        }
     }
 
     /// An inode itself.
     pub fn inode(inode: u64) -> Self {
-        Self { base: inode, path: Vec::new() }
+        Self {
+            base: inode,
+            path: Vec::new(),
+        }
     }
 }
 
