@@ -1,3 +1,4 @@
 //! One file per command; each has its `Args` (what `--help` teaches) and its `run`.
 
 pub mod demo;
+pub mod lab;

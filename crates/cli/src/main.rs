@@ -15,10 +15,12 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Demo(command::demo::Args),
+    Lab(command::lab::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Demo(args) => command::demo::run(&args),
+        Command::Lab(args) => command::lab::run(&args),
     }
 }
