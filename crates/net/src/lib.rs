@@ -32,6 +32,7 @@ mod link;
 mod listener;
 mod pool;
 pub mod socket;
+mod window;
 
 pub use address::{Address, Endpoint};
 pub use connection::{Connection, Reply};
@@ -41,3 +42,4 @@ pub use identity::{Identity, Peer, random_bytes, random_u64};
 pub use link::{Link, Responder};
 pub use listener::{Handler, Listener, ListenerConfig};
 pub use pool::{Lease, Pool};
+pub use window::{WINDOW_BYTES, Window};

@@ -1,7 +1,7 @@
 //! The server's end of a connection: reads requests, sends replies, keeps the stream in step.
 
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub struct Link {
     payload_left: usize,
     frame_deadline: Deadline,
     answered: bool,
+    descriptor: Option<OwnedFd>,
 }
 
 /// The sending half, shared with those who answer later.
@@ -63,6 +64,7 @@ impl Link {
             payload_left: 0,
             frame_deadline: Deadline::after(Duration::ZERO),
             answered: true,
+            descriptor: None,
         }
     }
 
@@ -98,7 +100,11 @@ impl Link {
                 if stop() {
                     return Ok(None);
                 }
-                match self.out.socket.receive_some(&mut self.inbox, IDLE_WAIT) {
+                match self
+                    .out
+                    .socket
+                    .receive_some(&mut self.inbox, &mut self.descriptor, IDLE_WAIT)
+                {
                     Ok(0) => return Ok(None),
                     Ok(got) => {
                         self.inbox_to = got;
@@ -123,6 +129,11 @@ impl Link {
         self.take(body)?;
         self.answered = false;
         Ok(Some(header))
+    }
+
+    /// The descriptor that came with the present request.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
     }
 
     /// Reads payload in place; `buffer` must not be longer than what is left.

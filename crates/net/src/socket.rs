@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
 
 use crate::{Address, Deadline};
 
@@ -142,16 +145,79 @@ impl Socket {
     }
 
     /// Waits for the first bytes, without a deadline of its own: `Ok(0)` is the peer's end,
-    /// `TimedOut` after `wait` without a byte.
-    pub fn receive_some(&self, buffer: &mut [u8], wait: Duration) -> io::Result<usize> {
+    /// `TimedOut` after some time, at most `wait`, without a byte. A descriptor that the peer passed along is kept.
+    pub fn receive_some(
+        &self,
+        buffer: &mut [u8],
+        descriptor: &mut Option<OwnedFd>,
+        wait: Duration,
+    ) -> io::Result<usize> {
         self.wait_at_most(&self.receive_wait, true, wait)?;
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let room = if self.unix { &mut space[..] } else { &mut [] };
+        let mut ancillary = RecvAncillaryBuffer::new(room);
         loop {
-            match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
-                Ok((got, _)) => return Ok(got),
+            let mut slices = [IoSliceMut::new(buffer)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+                Ok(message) => {
+                    for item in ancillary.drain() {
+                        if let RecvAncillaryMessage::ScmRights(fds) = item {
+                            *descriptor = fds.last();
+                        }
+                    }
+                    return Ok(message.bytes);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Sends bytes with a descriptor attached (Unix sockets only).
+    pub fn send_with_descriptor(
+        &self,
+        bytes: &[u8],
+        descriptor: BorrowedFd<'_>,
+        deadline: Deadline,
+    ) -> io::Result<()> {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [descriptor];
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        self.wait_at_most(&self.send_wait, false, deadline.left())?;
+        let sent = rustix::net::sendmsg(
+            &self.fd,
+            &[IoSlice::new(bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )?;
+        self.send_all(&mut [IoSlice::new(&bytes[sent..])], deadline)
+    }
+
+    /// Sends what fits now, without waiting; 0: nothing fits.
+    pub fn send_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let window = slices.len().min(SLICES);
+        let mut ancillary = SendAncillaryBuffer::default();
+        match rustix::net::sendmsg(&self.fd, &slices[..window], &mut ancillary, flags) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives what is there now, without waiting; `None`: nothing is.
+    pub fn receive_now(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+        let window = slices.len().min(SLICES);
+        let mut ancillary = RecvAncillaryBuffer::default();
+        let slices = &mut slices[..window];
+        match rustix::net::recvmsg(&self.fd, slices, &mut ancillary, RecvFlags::DONTWAIT) {
+            Ok(message) if message.bytes == 0 => Err(ended(0)),
+            Ok(message) => Ok(Some(message.bytes)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

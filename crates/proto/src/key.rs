@@ -3,7 +3,7 @@
 //! Two secrets. Whoever holds the *cluster key* may speak to the servers at all: clients and
 //! servers have it. The *token key* is known to the servers only: the manager signs what a
 //! client may do with a file ([`Key::grant`]), the I/O servers check the signature, and no client
-//! can make one. Whole-server requests (list, space of all) take a grant for file 0.
+//! can make one.
 
 /// A 32-byte secret.
 #[derive(Clone, PartialEq, Eq)]

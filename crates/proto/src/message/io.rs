@@ -36,8 +36,6 @@ pub struct Space {
     pub total: u64,
     /// Free for this user.
     pub free: u64,
-    /// Number of subfiles.
-    pub subfiles: u64,
 }
 
 /// Reply to `LIST`: numbers greater than the request's `file`, ascending; empty at the end.

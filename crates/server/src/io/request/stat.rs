@@ -1,0 +1,37 @@
+//! `STAT`: size and times of a subfile; one that was never written has size 0.
+
+use std::io;
+
+use trireme_net::Link;
+use trireme_proto::message::io::Stat;
+use trireme_proto::{Refusal, Rights};
+
+use super::Call;
+use crate::io::{refusal, session::Session};
+
+/// Answers with a [`Stat`].
+pub fn run(
+    call: &Call<'_>,
+    session: &mut Session,
+    link: &mut Link,
+) -> Result<io::Result<()>, Refusal> {
+    session
+        .check(call.shared, call.header, Rights::READ)
+        .or_else(|_| session.check(call.shared, call.header, Rights::WRITE))?;
+    let stat = match session.find(call.shared, call.header.file.get())? {
+        Some(subfile) => {
+            let stat = subfile.stat().map_err(refusal)?;
+            Stat {
+                size: stat.size,
+                stored: stat.stored,
+                modified_ns: stat.modified_ns,
+            }
+        }
+        None => Stat {
+            size: 0,
+            stored: 0,
+            modified_ns: 0,
+        },
+    };
+    Ok(link.reply_body(call.header, &stat))
+}

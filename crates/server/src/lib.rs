@@ -1,0 +1,4 @@
+//! Daemons: each wires engines into one process. They run as `trireme serve ...`, or
+//! embedded in any process.
+
+pub mod io;
