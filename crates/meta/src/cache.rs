@@ -28,6 +28,8 @@ struct Shard {
 }
 
 impl Shard {
+    // Outer: known at all; inner: known to be absent.
+    #[allow(clippy::option_option)]
     fn find(&mut self, key: &[u8]) -> Option<Option<Stored>> {
         if let Some(found) = self.young.get(key) {
             return Some(found.clone());
@@ -52,7 +54,11 @@ impl Cache {
             .limits()
             .exclusive
             .then(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
-        Self { engine, shards, hasher: RandomState::new() }
+        Self {
+            engine,
+            shards,
+            hasher: RandomState::new(),
+        }
     }
 
     /// The engine below.
@@ -93,8 +99,10 @@ impl Cache {
                 let mut shard = self.shard(shards, key);
                 shard.changes += 1;
                 shard.old.remove(key);
-                let stored =
-                    value.as_ref().map(|v| Stored { version: *revision, value: v.clone() });
+                let stored = value.as_ref().map(|v| Stored {
+                    version: *revision,
+                    value: v.clone(),
+                });
                 shard.insert(key.clone(), stored);
             }
         }

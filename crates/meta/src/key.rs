@@ -6,6 +6,7 @@
 //! d | parent 8 | slot 8        a directory entry (the slot is the readdir cookie)
 //! x | inode 8 | name           an extended attribute
 //! t | inode 8 | what 1         to do: 0 remove the subfiles, 1 cut them
+//! r | client 8 | place 8       what a numbered call of a client gave
 //! m | name                     about the file system: "super", "counters", "map"
 //! ```
 
@@ -55,6 +56,13 @@ pub fn todo(inode: u64, what: u8) -> Key {
     key
 }
 
+/// What a numbered call of a client gave; `place` is its number within the window.
+pub fn serial(client: u64, place: u64) -> Key {
+    let mut key = numbered(b'r', client);
+    key.extend_from_slice(&place.to_be_bytes());
+    key
+}
+
 /// All of one table.
 pub fn table(table: u8) -> (Key, Key) {
     (vec![table], vec![table + 1])
@@ -90,5 +98,9 @@ pub fn home_slot(secret: &[u8; 32], parent: u64, name: &[u8]) -> u64 {
 
 /// The slot after `slot`, where a name goes whose home is taken by another name.
 pub fn next_slot(slot: u64) -> u64 {
-    if slot >= i64::MAX as u64 { FIRST_SLOT } else { slot + 1 }
+    if slot >= i64::MAX as u64 {
+        FIRST_SLOT
+    } else {
+        slot + 1
+    }
 }

@@ -82,7 +82,11 @@ impl EngineError {
     fn new(engine: &'static str, error: impl std::fmt::Display) -> Self {
         let reason = error.to_string();
         let full = reason.contains("No space left") || reason.contains("StorageFull");
-        Self { engine, reason, full }
+        Self {
+            engine,
+            reason,
+            full,
+        }
     }
 }
 
@@ -97,12 +101,8 @@ pub trait Engine: Send + Sync + 'static {
     /// The newest committed value.
     fn get(&self, key: &[u8]) -> Result<Option<Stored>, EngineError>;
     /// Up to `limit` pairs with `from <= key < to`, in key order.
-    fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<(Key, Stored)>, EngineError>;
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize)
+    -> Result<Vec<(Key, Stored)>, EngineError>;
     /// Compare, apply, make durable. When this returns `Done`, a power cut does not undo it.
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError>;
 }
@@ -120,7 +120,13 @@ fn pack(version: u64, value: &[u8]) -> Vec<u8> {
 
 fn unpack(engine: &'static str, bytes: &[u8]) -> Result<Stored, EngineError> {
     let Some((version, value)) = bytes.split_first_chunk::<8>() else {
-        return Err(EngineError::new(engine, "a stored value is shorter than its version"));
+        return Err(EngineError::new(
+            engine,
+            "a stored value is shorter than its version",
+        ));
     };
-    Ok(Stored { version: u64::from_le_bytes(*version), value: value.into() })
+    Ok(Stored {
+        version: u64::from_le_bytes(*version),
+        value: value.into(),
+    })
 }

@@ -24,6 +24,7 @@
 
 pub mod cache;
 pub mod check;
+pub mod failure;
 pub mod key;
 pub mod kv;
 pub mod lock;

@@ -13,10 +13,11 @@ pub mod remove;
 pub mod rename;
 pub mod xattr;
 
+use crate::failure::{Errno, Failure};
 use crate::record::{Counters, Inode};
 use crate::txn::{Read, Txn};
 use crate::{key, record};
-use trireme_proto::message::meta::{Caller, Errno, Failure, ROOT};
+use trireme_proto::message::meta::{Caller, ROOT};
 
 /// On whose behalf, and what of the file system a transaction must know.
 #[derive(Clone, Copy)]
@@ -31,12 +32,18 @@ pub struct Context<'a> {
 
 /// A failure about a name.
 pub fn fail(errno: Errno, name: &[u8]) -> Failure {
-    Failure { errno, what: String::from_utf8_lossy(name).into_owned() }
+    Failure {
+        errno,
+        what: String::from_utf8_lossy(name).into_owned(),
+    }
 }
 
 /// A failure that explains itself.
 pub fn explain(errno: Errno, what: impl Into<String>) -> Failure {
-    Failure { errno, what: what.into() }
+    Failure {
+        errno,
+        what: what.into(),
+    }
 }
 
 /// Reads an inode that something points to.
@@ -53,7 +60,10 @@ pub fn put_inode(txn: &mut Txn<'_>, id: u64, inode: &Inode) {
 /// Changes the counters.
 pub fn count(txn: &mut Txn<'_>, change: impl FnOnce(&mut Counters)) -> Result<Counters, Failure> {
     let stored = txn.record(key::COUNTERS)?;
-    let mut counters = stored.unwrap_or(Counters { next: ROOT + 1, live: 1 });
+    let mut counters = stored.unwrap_or(Counters {
+        next: ROOT + 1,
+        live: 1,
+    });
     change(&mut counters);
     txn.put(key::COUNTERS.to_vec(), &counters);
     Ok(counters)
@@ -75,8 +85,17 @@ pub fn make_root(txn: &mut Txn<'_>, owner: &Caller) {
         mtime: txn.now,
         ctime: txn.now,
         btime: txn.now,
-        body: record::Body::Directory { parent: ROOT, wish: Default::default() },
+        body: record::Body::Directory {
+            parent: ROOT,
+            wish: trireme_proto::message::meta::LayoutWish::default(),
+        },
     };
     put_inode(txn, ROOT, &root);
-    txn.put(key::COUNTERS.to_vec(), &Counters { next: ROOT + 1, live: 1 });
+    txn.put(
+        key::COUNTERS.to_vec(),
+        &Counters {
+            next: ROOT + 1,
+            live: 1,
+        },
+    );
 }

@@ -9,12 +9,13 @@
 //! transaction is a function that may be called more than once.
 
 use crate::cache::Cache;
+use crate::failure::{Errno, Failure};
 use crate::kv::Outcome;
 use crate::txn::{Batch, Txn, engine_failure};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use trireme_proto::message::meta::{Errno, Failure, Time};
+use trireme_proto::message::meta::Time;
 
 /// Most transactions in one commit: bounds how long the first of a batch waits for the last.
 pub const BATCH_LIMIT: usize = 512;
@@ -75,7 +76,10 @@ pub struct Queue {
 }
 
 fn stopped() -> Failure {
-    Failure { errno: Errno::Io, what: "the metadata manager is stopping".into() }
+    Failure {
+        errno: Errno::Io,
+        what: "the metadata manager is stopping".into(),
+    }
 }
 
 impl Queue {
@@ -89,9 +93,14 @@ impl Queue {
         });
         let thread = {
             let shared = shared.clone();
-            std::thread::Builder::new().name("commit".into()).spawn(move || work(&shared))
+            std::thread::Builder::new()
+                .name("commit".into())
+                .spawn(move || work(&shared))
         };
-        Self { shared, thread: Some(thread.expect("a thread for the commit queue")) }
+        Self {
+            shared,
+            thread: Some(thread.expect("a thread for the commit queue")),
+        }
     }
 
     /// Queues a transaction; `done` is called on the queue's thread once it is durable or failed,
@@ -101,8 +110,16 @@ impl Queue {
         body: impl FnMut(&mut Txn<'_>) -> Result<T, Failure> + Send + 'static,
         done: impl FnOnce(Result<T, Failure>) + Send + 'static,
     ) {
-        let job = Box::new(Work { body, done, result: None });
-        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = Box::new(Work {
+            body,
+            done,
+            result: None,
+        });
+        let mut waiting = self
+            .shared
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if waiting.stop {
             drop(waiting);
             job.finish(Some(&stopped()));
@@ -130,7 +147,11 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.shared
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .stop = true;
         self.shared.arrived.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -142,12 +163,18 @@ fn work(shared: &Shared) {
     let most = BATCH_LIMIT.min((shared.cache.engine().limits().writes / TXN_WRITES).max(1));
     loop {
         let mut batch: Vec<Box<dyn Job>> = {
-            let mut waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = shared
+                .waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             while waiting.jobs.is_empty() {
                 if waiting.stop {
                     return;
                 }
-                waiting = shared.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                waiting = shared
+                    .arrived
+                    .wait(waiting)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
             let count = waiting.jobs.len().min(most);
             waiting.jobs.drain(..count).collect()
@@ -165,7 +192,11 @@ fn work(shared: &Shared) {
 fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let mut batch = Batch::default();
-        batch.commit.base = shared.cache.engine().revision().map_err(|e| engine_failure(&e))?;
+        batch.commit.base = shared
+            .cache
+            .engine()
+            .revision()
+            .map_err(|e| engine_failure(&e))?;
         let now = (shared.clock)();
         for job in &mut *jobs {
             job.run(Txn::new(&shared.cache, &mut batch, now));
@@ -174,7 +205,11 @@ fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
         if batch.commit.writes.is_empty() {
             return Ok(());
         }
-        match shared.cache.commit(&batch.commit).map_err(|e| engine_failure(&e))? {
+        match shared
+            .cache
+            .commit(&batch.commit)
+            .map_err(|e| engine_failure(&e))?
+        {
             Outcome::Done { .. } => return Ok(()),
             Outcome::Conflict { .. } => {}
         }

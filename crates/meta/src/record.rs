@@ -1,10 +1,9 @@
 //! The value format: a version byte, then postcard.
 
+use crate::failure::{Errno, Failure};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
-use trireme_proto::message::meta::{
-    Attr, ClusterMap, Entry, Errno, Failure, Kind, Layout, LayoutWish, Time,
-};
+use trireme_proto::message::meta::{Attr, ClusterMap, Entry, Kind, Layout, LayoutWish, Time};
 
 /// Version byte of every value. A newer one is refused, never guessed at.
 pub const FORMAT: u8 = 1;
@@ -102,7 +101,10 @@ impl Inode {
 
     /// Attributes and layout.
     pub fn entry(&self, inode: u64) -> Entry {
-        Entry { attr: self.attr(inode), layout: self.layout().cloned() }
+        Entry {
+            attr: self.attr(inode),
+            layout: self.layout().cloned(),
+        }
     }
 
     /// The layout of a file.
@@ -153,7 +155,10 @@ pub fn encode<T: Serialize>(record: &T) -> Arc<[u8]> {
 /// Decodes a record; `what` names it should it be damaged.
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Failure> {
     let (version, body) = bytes.split_first().unwrap_or((&0, &[]));
-    let broken = |why: String| Failure { errno: Errno::Io, what: format!("{what}: {why}") };
+    let broken = |why: String| Failure {
+        errno: Errno::Io,
+        what: format!("{what}: {why}"),
+    };
     if *version != FORMAT {
         return Err(broken(format!(
             "stored in format {version}, this program reads {FORMAT}; use a matching version"

@@ -1,6 +1,8 @@
 //! The default engine: fjall, a log-structured merge tree. One journal fdatasync per commit.
 
-use super::{Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack};
+use super::{
+    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
+};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,13 +18,22 @@ pub struct Fjall {
 impl Fjall {
     /// Opens or creates the engine in a directory of its own.
     pub fn open(directory: &Path) -> Result<Self, EngineError> {
-        let database = Database::builder(directory).worker_threads(1).open().map_err(fail)?;
-        let pairs = database.keyspace("meta", KeyspaceCreateOptions::default).map_err(fail)?;
+        let database = Database::builder(directory)
+            .worker_threads(1)
+            .open()
+            .map_err(fail)?;
+        let pairs = database
+            .keyspace("meta", KeyspaceCreateOptions::default)
+            .map_err(fail)?;
         let revision = match pairs.get(REVISION_KEY).map_err(fail)? {
             Some(bytes) => unpack("fjall", &bytes)?.version,
             None => 0,
         };
-        Ok(Self { database, pairs, revision: Mutex::new(revision) })
+        Ok(Self {
+            database,
+            pairs,
+            revision: Mutex::new(revision),
+        })
     }
 }
 
@@ -36,15 +47,25 @@ impl Engine for Fjall {
     }
 
     fn limits(&self) -> Limits {
-        Limits { writes: 16_384, exclusive: true }
+        Limits {
+            writes: 16_384,
+            exclusive: true,
+        }
     }
 
     fn revision(&self) -> Result<u64, EngineError> {
-        Ok(*self.revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Ok(*self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Stored>, EngineError> {
-        self.pairs.get(key).map_err(fail)?.map(|bytes| unpack("fjall", &bytes)).transpose()
+        self.pairs
+            .get(key)
+            .map_err(fail)?
+            .map(|bytes| unpack("fjall", &bytes))
+            .transpose()
     }
 
     fn scan(
@@ -65,7 +86,10 @@ impl Engine for Fjall {
     }
 
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError> {
-        let mut newest = self.revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut newest = self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if commit.base != *newest {
             for (key, version) in &commit.reads {
                 if self.get(key)?.map_or(0, |stored| stored.version) != *version {
@@ -74,7 +98,10 @@ impl Engine for Fjall {
             }
         }
         let revision = *newest + 1;
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        let mut batch = self
+            .database
+            .batch()
+            .durability(Some(PersistMode::SyncData));
         for (key, value) in &commit.writes {
             match value {
                 Some(value) => batch.insert(&self.pairs, key.as_slice(), pack(revision, value)),

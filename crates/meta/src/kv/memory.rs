@@ -18,7 +18,9 @@ struct State {
 
 impl Memory {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -30,7 +32,10 @@ impl Engine for Memory {
     // Not exclusive, and few writes per commit: so the conflict and splitting paths, which a
     // distributed engine needs, are exercised by every test that runs on this one.
     fn limits(&self) -> Limits {
-        Limits { writes: 128, exclusive: false }
+        Limits {
+            writes: 128,
+            exclusive: false,
+        }
     }
 
     fn revision(&self) -> Result<u64, EngineError> {
@@ -52,7 +57,10 @@ impl Engine for Memory {
         }
         let state = self.lock();
         let range = state.map.range(from.to_vec()..to.to_vec());
-        Ok(range.take(limit).map(|(k, v)| (k.clone(), v.clone())).collect())
+        Ok(range
+            .take(limit)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect())
     }
 
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError> {
@@ -67,7 +75,13 @@ impl Engine for Memory {
         for (key, value) in &commit.writes {
             match value {
                 Some(value) => {
-                    state.map.insert(key.clone(), Stored { version, value: value.clone() });
+                    state.map.insert(
+                        key.clone(),
+                        Stored {
+                            version,
+                            value: value.clone(),
+                        },
+                    );
                 }
                 None => {
                     state.map.remove(key);

@@ -1,6 +1,8 @@
 //! The second engine: redb, a copy-on-write B-tree in one file. Slower commits, faster scans.
 
-use super::{Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack};
+use super::{
+    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
+};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 use std::sync::Mutex;
@@ -23,10 +25,15 @@ impl Redb {
         let revision = {
             let table = write.open_table(PAIRS).map_err(fail)?;
             let bytes = table.get(REVISION_KEY).map_err(fail)?;
-            bytes.map_or(Ok(0), |bytes| unpack("redb", bytes.value()).map(|s| s.version))?
+            bytes.map_or(Ok(0), |bytes| {
+                unpack("redb", bytes.value()).map(|s| s.version)
+            })?
         };
         write.commit().map_err(fail)?;
-        Ok(Self { database, revision: Mutex::new(revision) })
+        Ok(Self {
+            database,
+            revision: Mutex::new(revision),
+        })
     }
 }
 
@@ -40,11 +47,17 @@ impl Engine for Redb {
     }
 
     fn limits(&self) -> Limits {
-        Limits { writes: 16_384, exclusive: true }
+        Limits {
+            writes: 16_384,
+            exclusive: true,
+        }
     }
 
     fn revision(&self) -> Result<u64, EngineError> {
-        Ok(*self.revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Ok(*self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Stored>, EngineError> {
@@ -74,7 +87,10 @@ impl Engine for Redb {
     }
 
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError> {
-        let mut newest = self.revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut newest = self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if commit.base != *newest {
             for (key, version) in &commit.reads {
                 if self.get(key)?.map_or(0, |stored| stored.version) != *version {
@@ -91,7 +107,9 @@ impl Engine for Redb {
                 match value {
                     Some(value) => {
                         let bytes = pack(revision, value);
-                        table.insert(key.as_slice(), bytes.as_slice()).map_err(fail)?;
+                        table
+                            .insert(key.as_slice(), bytes.as_slice())
+                            .map_err(fail)?;
                     }
                     None => {
                         table.remove(key.as_slice()).map_err(fail)?;

@@ -2,10 +2,11 @@
 
 use super::permission::{SET_GID, WRITE, allowed, require_owner, without_set_id};
 use super::{Context, explain, inode, layout, path, put_inode};
+use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Errno, Failure, Kind, Place, SetAttr, SetTime};
+use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime};
 
 /// Changes attributes.
 pub fn set(
@@ -18,7 +19,10 @@ pub fn set(
     let (id, mut node) = path::resolve(txn, context, place, follow)?;
     let caller = context.caller;
     if change.uid.is_some() || change.gid.is_some() {
-        let to = (change.uid.unwrap_or(node.uid), change.gid.unwrap_or(node.gid));
+        let to = (
+            change.uid.unwrap_or(node.uid),
+            change.gid.unwrap_or(node.gid),
+        );
         let own_group = to.0 == node.uid && caller.uid == node.uid && caller.in_group(to.1);
         let nothing = to == (node.uid, node.gid) && caller.uid == node.uid;
         if !caller.is_root() && !own_group && !nothing {
@@ -39,13 +43,20 @@ pub fn set(
         }
     }
     let times = [change.atime, change.mtime];
-    if times.iter().flatten().any(|time| matches!(time, SetTime::To(_))) {
+    if times
+        .iter()
+        .flatten()
+        .any(|time| matches!(time, SetTime::To(_)))
+    {
         require_owner(context, &node)?;
     } else if times.iter().any(Option::is_some)
         && !allowed(caller, &node, WRITE)
         && caller.uid != node.uid
     {
-        return Err(explain(Errno::Access, "setting times needs ownership or write permission"));
+        return Err(explain(
+            Errno::Access,
+            "setting times needs ownership or write permission",
+        ));
     }
     let now = txn.now;
     let at = |time: SetTime| match time {
@@ -57,7 +68,10 @@ pub fn set(
     if let Some(wish) = &change.layout {
         require_owner(context, &node)?;
         layout::check(wish)?;
-        let Body::Directory { wish: inherited, .. } = &mut node.body else {
+        let Body::Directory {
+            wish: inherited, ..
+        } = &mut node.body
+        else {
             let what = "a layout is chosen when a file is created; set it on the directory";
             return Err(explain(Errno::NotDir, what));
         };

@@ -2,9 +2,10 @@
 
 use super::permission::{EXECUTE, SET_GID, WRITE};
 use super::{Context, count, directory, fail, inode, layout, path, permission, put_inode};
+use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Txn;
-use trireme_proto::message::meta::{Errno, Failure, Kind, Node, PATH_LIMIT, Place};
+use trireme_proto::message::meta::{Kind, Node, PATH_LIMIT, Place};
 
 /// Most names of one inode, as on ext4.
 pub const LINK_LIMIT: u32 = 65_000;
@@ -42,7 +43,10 @@ pub fn make(
     if parent.inode.nlink == 0 {
         return Err(fail(Errno::NoEnt, name));
     }
-    let Body::Directory { wish: inherited, .. } = &parent.inode.body else {
+    let Body::Directory {
+        wish: inherited, ..
+    } = &parent.inode.body
+    else {
         return Err(fail(Errno::NotDir, name));
     };
     let id = count(txn, |counters| {
@@ -55,7 +59,11 @@ pub fn make(
     let is_directory = matches!(node, Node::Directory);
     let mut mode = mode & 0o7777;
     let set_gid = parent.inode.mode & SET_GID != 0;
-    let gid = if set_gid { parent.inode.gid } else { context.caller.gid };
+    let gid = if set_gid {
+        parent.inode.gid
+    } else {
+        context.caller.gid
+    };
     if is_directory && set_gid {
         mode |= SET_GID;
     } else if !is_directory
@@ -73,7 +81,10 @@ pub fn make(
             (Kind::File, Body::File(layout), 0, 0)
         }
         Node::Directory => {
-            let body = Body::Directory { parent: parent.id, wish: inherited.clone() };
+            let body = Body::Directory {
+                parent: parent.id,
+                wish: inherited.clone(),
+            };
             (Kind::Directory, body, 0, 0)
         }
         Node::Symlink(target) => {
@@ -87,7 +98,12 @@ pub fn make(
                 return Err(fail(Errno::Inval, name));
             }
             mode = 0o777;
-            (Kind::Symlink, Body::Symlink(target.clone()), target.len() as u64, 0)
+            (
+                Kind::Symlink,
+                Body::Symlink(target.clone()),
+                target.len() as u64,
+                0,
+            )
         }
         Node::Fifo => (Kind::Fifo, Body::Node, 0, 0),
         Node::Socket => (Kind::Socket, Body::Node, 0, 0),

@@ -5,10 +5,11 @@
 //! a readdir cookie that is unique and never moves: entries that come and go beside it disturb
 //! nobody who reads the directory in pages.
 
+use crate::failure::Failure;
 use crate::key;
 use crate::record::{Slot, decode};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Failure, Kind};
+use trireme_proto::message::meta::Kind;
 
 /// An entry that was found.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,11 @@ pub fn find<R: Read>(
     loop {
         match read.record::<Slot>(&key::entry(parent, slot))? {
             None => return Ok(None),
-            Some(Slot::Used { name: other, inode, kind }) if other == name => {
+            Some(Slot::Used {
+                name: other,
+                inode,
+                kind,
+            }) if other == name => {
                 return Ok(Some(Found { slot, inode, kind }));
             }
             Some(_) => slot = key::next_slot(slot),
@@ -59,7 +64,11 @@ pub fn insert(
 
 /// Lets an existing entry name something else.
 pub fn set(txn: &mut Txn<'_>, parent: u64, slot: u64, name: &[u8], inode: u64, kind: Kind) {
-    let used = Slot::Used { name: name.to_vec(), inode, kind };
+    let used = Slot::Used {
+        name: name.to_vec(),
+        inode,
+        kind,
+    };
     txn.put(key::entry(parent, slot), &used);
 }
 
@@ -99,7 +108,10 @@ pub fn page<R: Read>(read: &mut R, parent: u64, after: u64, limit: usize) -> Res
             from.push(0);
         }
         if short || entries.len() >= limit {
-            return Ok(Page { entries, end: short });
+            return Ok(Page {
+                entries,
+                end: short,
+            });
         }
     }
 }

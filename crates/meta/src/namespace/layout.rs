@@ -2,7 +2,8 @@
 //! servers.
 
 use super::explain;
-use trireme_proto::message::meta::{Errno, Failure, Layout, LayoutWish};
+use crate::failure::{Errno, Failure};
+use trireme_proto::message::meta::{Layout, LayoutWish};
 
 /// Stripe unit when nobody says otherwise.
 pub const DEFAULT_UNIT: u64 = 64 << 10;
@@ -17,7 +18,11 @@ pub fn merge(wish: &LayoutWish, inherited: &LayoutWish) -> LayoutWish {
     LayoutWish {
         unit: wish.unit.or(inherited.unit),
         count: if placed { wish.count } else { inherited.count },
-        servers: if placed { wish.servers.clone() } else { inherited.servers.clone() },
+        servers: if placed {
+            wish.servers.clone()
+        } else {
+            inherited.servers.clone()
+        },
         first: wish.first.or(inherited.first),
     }
 }
@@ -54,18 +59,34 @@ pub fn choose(wish: &LayoutWish, known: &[u32], inode: u64) -> Result<Layout, Fa
         // Fewer than all: a window that moves with the inode number.
         (None, Some(count)) => {
             let start = inode as usize % known.len();
-            known.iter().cycle().skip(start).take(count as usize).copied().collect()
+            known
+                .iter()
+                .cycle()
+                .skip(start)
+                .take(count as usize)
+                .copied()
+                .collect()
         }
         (None, None) => known.to_vec(),
     };
     if servers.len() > WIDTH_LIMIT {
-        let what = format!("{} servers in one layout (at most {WIDTH_LIMIT})", servers.len());
+        let what = format!(
+            "{} servers in one layout (at most {WIDTH_LIMIT})",
+            servers.len()
+        );
         return Err(explain(Errno::Inval, what));
     }
     let width = servers.len() as u64;
     let first = wish.first.unwrap_or_else(|| (inode % width.max(1)) as u32);
     if width > 0 && u64::from(first) >= width {
-        return Err(explain(Errno::Inval, format!("first server {first} of {width}")));
+        return Err(explain(
+            Errno::Inval,
+            format!("first server {first} of {width}"),
+        ));
     }
-    Ok(Layout { unit: wish.unit.unwrap_or(DEFAULT_UNIT), servers, first })
+    Ok(Layout {
+        unit: wish.unit.unwrap_or(DEFAULT_UNIT),
+        servers,
+        first,
+    })
 }

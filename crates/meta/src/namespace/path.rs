@@ -2,11 +2,10 @@
 //! ever becomes a path on a server.
 
 use super::{Context, directory, explain, fail, inode, permission};
+use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Read;
-use trireme_proto::message::meta::{
-    Errno, Failure, NAME_MAX, PATH_LIMIT, Place, ROOT, SYMLINK_LIMIT,
-};
+use trireme_proto::message::meta::{NAME_MAX, PATH_LIMIT, Place, ROOT, SYMLINK_LIMIT};
 
 /// The directory in which the last component of a path lies.
 pub struct Parent {
@@ -36,7 +35,13 @@ pub fn parent<R: Read>(
     context: &Context<'_>,
     place: &Place,
 ) -> Result<Parent, Failure> {
-    walk(read, context, place.base, &place.path, &mut SYMLINK_LIMIT.clone())
+    walk(
+        read,
+        context,
+        place.base,
+        &place.path,
+        &mut SYMLINK_LIMIT.clone(),
+    )
 }
 
 /// Walks a whole path; `follow` a symbolic link at its end.
@@ -71,7 +76,9 @@ pub fn resolve<R: Read>(
 }
 
 fn spend(budget: &mut u32, path: &[u8]) -> Result<(), Failure> {
-    *budget = budget.checked_sub(1).ok_or_else(|| fail(Errno::Loop, path))?;
+    *budget = budget
+        .checked_sub(1)
+        .ok_or_else(|| fail(Errno::Loop, path))?;
     Ok(())
 }
 
@@ -114,9 +121,16 @@ fn walk<R: Read>(
     if path.contains(&0) {
         return Err(explain(Errno::Inval, "a name with a NUL byte"));
     }
-    let mut id = if path.first() == Some(&b'/') { ROOT } else { base };
+    let mut id = if path.first() == Some(&b'/') {
+        ROOT
+    } else {
+        base
+    };
     let mut current = inode(read, id)?;
-    let mut components: Vec<&[u8]> = path.split(|b| *b == b'/').filter(|c| !c.is_empty()).collect();
+    let mut components: Vec<&[u8]> = path
+        .split(|b| *b == b'/')
+        .filter(|c| !c.is_empty())
+        .collect();
     for component in &components {
         check_name(component)?;
     }
@@ -136,7 +150,12 @@ fn walk<R: Read>(
         return Err(fail(Errno::NotDir, path));
     }
     permission::require(context, &current, permission::EXECUTE, path)?;
-    Ok(Parent { id, inode: current, name, slash: path.last() == Some(&b'/') })
+    Ok(Parent {
+        id,
+        inode: current,
+        name,
+        slash: path.last() == Some(&b'/'),
+    })
 }
 
 /// Resolves a symbolic link in the middle of a path to what it finally leads to.

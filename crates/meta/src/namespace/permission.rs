@@ -1,8 +1,9 @@
 //! Who may do what: the permission bits, set-id and sticky rules of POSIX as Linux applies them.
 
 use super::{Context, explain, fail};
+use crate::failure::{Errno, Failure};
 use crate::record::Inode;
-use trireme_proto::message::meta::{Caller, Errno, Failure};
+use trireme_proto::message::meta::Caller;
 
 /// Right to read, as in `access(2)`.
 pub const READ: u32 = 4;
@@ -35,8 +36,17 @@ pub fn allowed(caller: &Caller, inode: &Inode, mask: u32) -> bool {
 }
 
 /// `EACCES` unless the caller has all rights in `mask`.
-pub fn require(context: &Context<'_>, inode: &Inode, mask: u32, name: &[u8]) -> Result<(), Failure> {
-    if allowed(context.caller, inode, mask) { Ok(()) } else { Err(fail(Errno::Access, name)) }
+pub fn require(
+    context: &Context<'_>,
+    inode: &Inode,
+    mask: u32,
+    name: &[u8],
+) -> Result<(), Failure> {
+    if allowed(context.caller, inode, mask) {
+        Ok(())
+    } else {
+        Err(fail(Errno::Access, name))
+    }
 }
 
 /// `EPERM` unless the caller owns the inode.
@@ -63,7 +73,11 @@ pub fn require_unsticky(
         || caller.is_root()
         || caller.uid == entry.uid
         || caller.uid == directory.uid;
-    if free { Ok(()) } else { Err(fail(Errno::Perm, name)) }
+    if free {
+        Ok(())
+    } else {
+        Err(fail(Errno::Perm, name))
+    }
 }
 
 /// What is left of the mode when somebody without privilege changes a file's content, or anybody

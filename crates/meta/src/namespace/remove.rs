@@ -2,10 +2,11 @@
 
 use super::permission::{EXECUTE, WRITE};
 use super::{Context, count, directory, fail, inode, path, permission, put_inode};
+use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Inode, Todo};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Errno, Failure, Kind, Place, ROOT};
+use trireme_proto::message::meta::{Kind, Place, ROOT};
 
 /// Removes a name that is not a directory. Gives the inode when this was its last name and its
 /// subfiles are now to be removed.
@@ -67,7 +68,9 @@ pub fn erase(txn: &mut Txn<'_>, id: u64) -> Result<(), Failure> {
         }
     }
     txn.delete(key::inode(id));
-    count(txn, |counters| counters.live = counters.live.saturating_sub(1))?;
+    count(txn, |counters| {
+        counters.live = counters.live.saturating_sub(1);
+    })?;
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 
 use super::permission::{EXECUTE, WRITE};
 use super::{Context, directory, fail, inode, path, permission, put_inode, remove};
+use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Errno, Failure, Place, ROOT, RenameMode};
+use trireme_proto::message::meta::{Place, ROOT, RenameMode};
 
 /// Moves a name. Gives the inode of a replaced file whose subfiles are now to be removed.
 pub fn rename(
@@ -34,21 +35,53 @@ pub fn rename(
     }
     let same_directory = old_parent.id == new_parent.id;
     if moved.is_directory() {
-        may_move(txn, context, source.inode, &moved, new_parent.id, same_directory, &old_name)?;
+        may_move(
+            txn,
+            context,
+            source.inode,
+            &moved,
+            new_parent.id,
+            same_directory,
+            &old_name,
+        )?;
     }
 
     if mode == RenameMode::Exchange {
-        let Some(target) = target else { return Err(fail(Errno::NoEnt, &new_name)) };
+        let Some(target) = target else {
+            return Err(fail(Errno::NoEnt, &new_name));
+        };
         let mut other = inode(txn, target.inode)?;
         permission::require_unsticky(context, &new_parent.inode, &other, &new_name)?;
         if other.is_directory() {
-            may_move(txn, context, target.inode, &other, old_parent.id, same_directory, &new_name)?;
+            may_move(
+                txn,
+                context,
+                target.inode,
+                &other,
+                old_parent.id,
+                same_directory,
+                &new_name,
+            )?;
         }
         if source.inode == target.inode {
             return Ok(None);
         }
-        directory::set(txn, old_parent.id, source.slot, &old_name, target.inode, other.kind);
-        directory::set(txn, new_parent.id, target.slot, &new_name, source.inode, moved.kind);
+        directory::set(
+            txn,
+            old_parent.id,
+            source.slot,
+            &old_name,
+            target.inode,
+            other.kind,
+        );
+        directory::set(
+            txn,
+            new_parent.id,
+            target.slot,
+            &new_name,
+            source.inode,
+            moved.kind,
+        );
         adopt(txn, source.inode, &mut moved, new_parent.id);
         adopt(txn, target.inode, &mut other, old_parent.id);
         let subdirectories = i64::from(moved.is_directory()) - i64::from(other.is_directory());
@@ -86,17 +119,36 @@ pub fn rename(
                 orphan = remove::drop_name(txn, target.inode, replaced)?;
             }
         }
-        directory::set(txn, new_parent.id, target.slot, &new_name, source.inode, moved.kind);
+        directory::set(
+            txn,
+            new_parent.id,
+            target.slot,
+            &new_name,
+            source.inode,
+            moved.kind,
+        );
     } else {
         let secret = context.secret;
-        directory::insert(txn, secret, new_parent.id, &new_name, source.inode, moved.kind)?;
+        directory::insert(
+            txn,
+            secret,
+            new_parent.id,
+            &new_name,
+            source.inode,
+            moved.kind,
+        )?;
     }
     directory::remove(txn, old_parent.id, source.slot)?;
     adopt(txn, source.inode, &mut moved, new_parent.id);
     let directories = i64::from(moved.is_directory());
     stamp(txn, old_parent.id, -1, -directories)?;
     let arrived = i64::from(target.is_none());
-    stamp(txn, new_parent.id, arrived, directories - i64::from(replaced_directory))?;
+    stamp(
+        txn,
+        new_parent.id,
+        arrived,
+        directories - i64::from(replaced_directory),
+    )?;
     Ok(orphan)
 }
 
@@ -123,7 +175,11 @@ fn may_move(
             _ => return Err(fail(Errno::NotDir, name)),
         };
     }
-    if id == ROOT { Err(fail(Errno::Busy, name)) } else { Ok(()) }
+    if id == ROOT {
+        Err(fail(Errno::Busy, name))
+    } else {
+        Ok(())
+    }
 }
 
 /// The moved inode: new change time and, for a directory, new `..`.
@@ -150,7 +206,9 @@ fn stamp(txn: &mut Txn<'_>, id: u64, entries: i64, subdirectories: i64) -> Resul
 pub fn ancestors<R: Read>(read: &mut R, mut id: u64) -> Result<Vec<u64>, Failure> {
     let mut found = Vec::new();
     while id != ROOT {
-        let Body::Directory { parent, .. } = inode(read, id)?.body else { break };
+        let Body::Directory { parent, .. } = inode(read, id)?.body else {
+            break;
+        };
         found.push(parent);
         id = parent;
     }

@@ -3,12 +3,11 @@
 
 use super::permission::{READ, STICKY, WRITE};
 use super::{Context, explain, fail, path, permission, put_inode};
+use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::Inode;
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{
-    Errno, Failure, Kind, NAME_MAX, Place, XATTR_LIMIT, XattrMode,
-};
+use trireme_proto::message::meta::{Kind, NAME_MAX, Place, XATTR_LIMIT, XattrMode};
 
 /// Most bytes of names and values on one inode: what fits a `listxattr` answer and one commit.
 const TOTAL_LIMIT: usize = 4 * XATTR_LIMIT;
@@ -20,7 +19,10 @@ fn check(context: &Context<'_>, node: &Inode, name: &[u8], write: bool) -> Resul
     if name.contains(&0) {
         return Err(explain(Errno::Inval, "an attribute name with a NUL byte"));
     }
-    if name.strip_prefix(b"user.").is_some_and(|rest| !rest.is_empty()) {
+    if name
+        .strip_prefix(b"user.")
+        .is_some_and(|rest| !rest.is_empty())
+    {
         if !matches!(node.kind, Kind::File | Kind::Directory) {
             return Err(fail(if write { Errno::Perm } else { Errno::NoData }, name));
         }
@@ -31,7 +33,11 @@ fn check(context: &Context<'_>, node: &Inode, name: &[u8], write: bool) -> Resul
     }
     if name.starts_with(b"trusted.") {
         let refusal = if write { Errno::Perm } else { Errno::NoData };
-        return if context.caller.is_root() { Ok(()) } else { Err(fail(refusal, name)) };
+        return if context.caller.is_root() {
+            Ok(())
+        } else {
+            Err(fail(refusal, name))
+        };
     }
     if name.starts_with(b"security.") {
         return if !write || context.caller.is_root() {
@@ -66,7 +72,9 @@ pub fn list<R: Read>(
     let (from, to) = key::all_of(b'x', id);
     let pairs = read.pairs(&from, &to, usize::MAX)?;
     let names = pairs.into_iter().map(|(key, _)| key[9..].to_vec());
-    Ok(names.filter(|n| context.caller.is_root() || !n.starts_with(b"trusted.")).collect())
+    Ok(names
+        .filter(|n| context.caller.is_root() || !n.starts_with(b"trusted."))
+        .collect())
 }
 
 /// Sets an attribute.

@@ -1,7 +1,8 @@
 //! What clients and I/O servers say to the metadata manager, and its answers.
 //!
-//! One [`Call`] per frame, postcard-encoded, answered by one [`Reply`] with the same request
-//! number; many calls may be in flight on one connection and answers may overtake each other.
+//! One [`Call`] per frame ([`Op::META`](crate::Op::META)), answered by a frame with the same id
+//! whose body is a [`Response`] or, refused, a [`Refusal`](crate::Refusal); many calls may be in
+//! flight on one connection and answers may overtake each other.
 //!
 //! The interface is built on inodes, as a mount needs it. Every call that takes a name takes a
 //! [`Place`]: a directory inode plus a path below it. A mount passes one component, the library
@@ -11,15 +12,18 @@
 //!   [`Request::Unlink`], [`Request::Rmdir`], [`Request::Rename`], [`Request::ReadDir`],
 //!   [`Request::ReadLink`]
 //! * inodes: [`Request::GetAttr`], [`Request::SetAttr`], [`Request::Truncate`], xattrs
-//! * open files: [`Request::Open`] gives an [`Opened`] with the layout and the handle that the I/O
+//! * open files: [`Request::Open`] gives an [`Opened`] with the layout and the grant that the I/O
 //!   servers accept; [`Request::Report`] tells the manager what was written; [`Request::Close`]
 //! * locks: [`Request::Lock`] (never waits on the server: the client retries until its deadline)
 //! * the cluster: [`Request::Map`], [`Request::Register`], [`Request::StatFs`], [`Request::Check`]
 //!
-//! An open file, a lock and the right to keep an unlinked file alive belong to a *session*
-//! ([`Request::Attach`]). A session lives while one of its connections lives and for
-//! [`LEASE_SECONDS`] after the last one broke, so that a client survives a restart of the manager.
+//! An open file, a lock and the right to keep an unlinked file alive belong to the client (the
+//! number in its hello, the same on all its connections). They live while one of its connections
+//! lives and for [`LEASE_SECONDS`] after the last one broke. A manager that restarted shows another
+//! incarnation in its replies; the client then opens again ([`Request::Reopen`]) and reclaims its
+//! locks within that time.
 
+use crate::key::Grant;
 use serde::{Deserialize, Serialize};
 
 /// Inode number of the root directory.
@@ -36,111 +40,10 @@ pub const XATTR_LIMIT: usize = 65_536;
 pub const READDIR_LIMIT: u32 = 1024;
 /// How long a session's open files and locks outlive its last connection.
 pub const LEASE_SECONDS: u64 = 30;
+/// Calls with a serial number that one client may have in flight.
+pub const SERIAL_WINDOW: u64 = 256;
 /// Most supplementary groups a caller may carry.
 pub const GROUPS_LIMIT: usize = 64;
-/// Largest encoded call or reply; a longer one closes the connection.
-pub const MESSAGE_LIMIT: usize = 1 << 20;
-
-/// The error numbers that metadata operations give, with Linux' values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(i32)]
-#[allow(missing_docs)]
-pub enum Errno {
-    Perm = 1,
-    NoEnt = 2,
-    Io = 5,
-    BadF = 9,
-    Again = 11,
-    Access = 13,
-    Busy = 16,
-    Exist = 17,
-    NotDir = 20,
-    IsDir = 21,
-    Inval = 22,
-    FBig = 27,
-    NoSpc = 28,
-    RoFs = 30,
-    MLink = 31,
-    Range = 34,
-    Deadlock = 35,
-    NameTooLong = 36,
-    NotEmpty = 39,
-    Loop = 40,
-    NoData = 61,
-    Proto = 71,
-    TooBig = 7,
-    NotSup = 95,
-    TimedOut = 110,
-    Stale = 116,
-}
-
-impl Errno {
-    /// The number that the system call interface uses.
-    pub fn code(self) -> i32 {
-        self as i32
-    }
-
-    /// The reason in words, as `strerror` would say it.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Perm => "operation not permitted",
-            Self::NoEnt => "no such file or directory",
-            Self::Io => "input/output error",
-            Self::BadF => "not an open file of this session",
-            Self::Again => "held by somebody else, try again",
-            Self::Access => "permission denied",
-            Self::Busy => "in use",
-            Self::Exist => "exists already",
-            Self::NotDir => "not a directory",
-            Self::IsDir => "is a directory",
-            Self::Inval => "invalid argument",
-            Self::FBig => "file too large",
-            Self::NoSpc => "no space left on device",
-            Self::RoFs => "read-only",
-            Self::MLink => "too many links",
-            Self::Range => "result too large",
-            Self::Deadlock => "would deadlock",
-            Self::NameTooLong => "name too long",
-            Self::NotEmpty => "directory not empty",
-            Self::Loop => "too many symbolic links",
-            Self::NoData => "no such attribute",
-            Self::Proto => "protocol error",
-            Self::TooBig => "argument list too long",
-            Self::NotSup => "not supported",
-            Self::TimedOut => "timed out",
-            Self::Stale => "the file is gone",
-        }
-    }
-}
-
-/// An operation that failed: the number for programs, the words for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Why, as a number.
-    pub errno: Errno,
-    /// What it was about and, where there is one, the remedy.
-    pub what: String,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.what.is_empty() {
-            f.write_str(self.errno.reason())
-        } else {
-            write!(f, "{}: {}", self.what, self.errno.reason())
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<Failure> for std::io::Error {
-    fn from(failure: Failure) -> Self {
-        let kind = std::io::Error::from_raw_os_error(failure.errno.code()).kind();
-        Self::new(kind, failure)
-    }
-}
-
 /// Who asks. The manager takes it from the socket's peer credentials where there are any and
 /// believes this field only from peers that may speak for others (root, or the cluster's owner).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -260,31 +163,6 @@ pub struct Attr {
     pub btime: Time,
 }
 
-/// What the I/O servers accept as proof that the manager opened a file for somebody: an inode
-/// number and rights under a keyed hash, so that a number cannot be guessed into another's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handle {
-    /// The file.
-    pub inode: u64,
-    /// May read.
-    pub read: bool,
-    /// May write.
-    pub write: bool,
-    /// Keyed hash over the fields above, see [`handle_mac`].
-    pub mac: [u8; 16],
-}
-
-/// The keyed hash in a [`Handle`]; `key` is shared by the manager and the I/O servers only.
-pub fn handle_mac(key: &[u8; 32], inode: u64, read: bool, write: bool) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(b"trireme handle 1");
-    hasher.update(&inode.to_le_bytes());
-    hasher.update(&[u8::from(read), u8::from(write)]);
-    let mut mac = [0; 16];
-    mac.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    mac
-}
-
 /// An inode as most calls give it back: attributes and, for files, where the bytes are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -302,7 +180,7 @@ pub struct Opened {
     /// Names this opening in `Report` and `Close`.
     pub open: u64,
     /// For the I/O servers.
-    pub handle: Handle,
+    pub grant: Grant,
     /// True when this call created the file.
     pub created: bool,
 }
@@ -530,31 +408,19 @@ pub enum Life {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Matches the reply.
-    pub number: u64,
     /// On whose behalf; `None` is "who the connection is".
     pub caller: Option<Caller>,
+    /// Not 0: the manager carries out at most one call with this number for this client, also
+    /// across its own restart, and answers a repetition as it answered the first. A client uses
+    /// growing numbers and has at most [`SERIAL_WINDOW`] in flight.
+    pub serial: u64,
     /// What.
     pub request: Request,
-}
-
-/// One answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reply {
-    /// Of the call.
-    pub number: u64,
-    /// What came out.
-    pub result: Result<Response, Failure>,
 }
 
 /// All questions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Bind this connection to a session: a new one or, after a break, the old one.
-    Attach {
-        /// The token of an earlier `Attach`.
-        session: Option<u128>,
-    },
     /// Resolve a path; `follow` a symbolic link at its end.
     Lookup {
         /// Where.
@@ -747,6 +613,17 @@ pub enum Request {
     },
     /// Work off the to-do list now and tell how much is left.
     Reap,
+    /// A grant for reading a file's size and nothing else that needs no opening: for `stat` of a
+    /// file that is being written.
+    Inspect {
+        /// The files.
+        inodes: Vec<u64>,
+    },
+    /// A grant over whole I/O servers (list, remove), for `fsck`. Only for the cluster's owner.
+    Admin {
+        /// Files to remove; empty for listing.
+        inodes: Vec<u64>,
+    },
 }
 
 /// All answers.
@@ -754,15 +631,6 @@ pub enum Request {
 pub enum Response {
     /// Nothing to tell but success.
     Done,
-    /// To `Attach`.
-    Attached {
-        /// Pass it after a reconnect.
-        session: u128,
-        /// True when the session's opens and locks are still known; false: reopen and reclaim.
-        known: bool,
-        /// Who the manager takes this connection for.
-        caller: Caller,
-    },
     /// To `Lookup`, `Create`, `SetAttr`, `Link`, `Truncate`.
     Entry(Entry),
     /// To `GetAttr`.
@@ -794,6 +662,8 @@ pub enum Response {
     Life(Vec<Life>),
     /// To `Check`.
     Check(CheckReport),
+    /// To `Inspect` and `Admin`, in the order asked (first, to `Admin`, the grant for file 0).
+    Grants(Vec<Grant>),
     /// To `Reap`: how many files wait for their subfiles to be removed.
     Pending(u64),
 }
