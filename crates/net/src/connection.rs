@@ -1,15 +1,16 @@
 //! The client's end of a connection: one owner at a time, dropped on any error.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
 
 use trireme_proto::frame::HEADER_BYTES;
 use trireme_proto::hello::{Answer, Challenge, HelloError, Welcome};
-use trireme_proto::{Flags, Header, Key, Refusal, limits};
+use trireme_proto::{Flags, Header, Key, Op, Refusal, limits};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::socket::Socket;
-use crate::{Address, Deadline, Endpoint, Identity, NetError, random_bytes};
+use crate::{Address, Deadline, Endpoint, Identity, NetError, Window, random_bytes};
 
 /// An authenticated connection to a server.
 #[derive(Debug)]
@@ -19,6 +20,9 @@ pub struct Connection {
     challenge: Challenge,
     incarnation: u64,
     last_id: u64,
+    generation: u32,
+    /// Memory shared with the server, once registered.
+    pub window: Option<Window>,
 }
 
 /// A reply whose payload, if any, is still on the socket or in the caller's buffer.
@@ -113,6 +117,8 @@ impl Connection {
             challenge,
             incarnation: welcome.incarnation.get(),
             last_id: 0,
+            generation: identity.0.generation,
+            window: None,
         })
     }
 
@@ -129,6 +135,11 @@ impl Connection {
     /// The server's number and cluster.
     pub fn challenge(&self) -> &Challenge {
         &self.challenge
+    }
+
+    /// How often this client had given up requests to the server when it connected.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// The socket, for transfers that drive several servers at once.
@@ -239,6 +250,72 @@ impl Connection {
             self.incarnation = header.token.get();
         }
         Ok((header, body))
+    }
+
+    /// Shares a new window of `length` bytes with a server on this host. Nothing may be in flight.
+    pub fn share_window(&mut self, length: usize, deadline: Deadline) -> Result<(), NetError> {
+        let failed = |source| NetError::Lost {
+            peer: self.peer.clone(),
+            source,
+        };
+        let window = Window::create(length).map_err(failed)?;
+        let mut header = Header::request(Op::WINDOW);
+        header.length = U64::new(length as u64);
+        self.stamp(&mut header, 0, 0, deadline);
+        self.socket
+            .send_with_descriptor(header.as_bytes(), window.as_fd(), deadline)
+            .map_err(|e| self.lost(e, deadline))?;
+        self.receive(&mut [], deadline)?;
+        self.window = Some(window);
+        Ok(())
+    }
+
+    /// One request without body and payload; the reply's payload goes into `into` with the same
+    /// system call that receives the header. For small reads.
+    pub fn call_small(
+        &mut self,
+        header: &mut Header,
+        into: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<Header, NetError> {
+        self.send(header, &[], &[], deadline)?;
+        let mut bytes = [0; HEADER_BYTES];
+        let mut filled = self
+            .socket
+            .receive_at_least(HEADER_BYTES, &mut bytes, into, deadline)
+            .map_err(|e| self.lost(e, deadline))?
+            - HEADER_BYTES;
+        let reply = Header::parse(&bytes).map_err(|source| NetError::Frame {
+            peer: self.peer.clone(),
+            source,
+        })?;
+        let fits = reply.payload.get() as usize <= into.len()
+            && filled <= reply.payload.get() as usize + reply.body.get() as usize;
+        if !reply.flags().has(Flags::REPLY) || reply.id != header.id || !fits {
+            return Err(self.protocol("sent a reply that nobody asked for"));
+        }
+        if reply.flags().has(Flags::REFUSED) || reply.body.get() > 0 {
+            let mut body = vec![0; reply.body.get() as usize];
+            let early = filled.min(body.len());
+            body[..early].copy_from_slice(&into[..early]);
+            self.socket
+                .receive_exact(&mut body[early..], deadline)
+                .map_err(|e| self.lost(e, deadline))?;
+            let source = trireme_proto::decode(&body).unwrap_or_else(|refusal| refusal);
+            return Err(NetError::Refused {
+                peer: self.peer.clone(),
+                source,
+            });
+        }
+        let length = reply.payload.get() as usize;
+        filled = filled.min(length);
+        self.socket
+            .receive_exact(&mut into[filled..length], deadline)
+            .map_err(|e| self.lost(e, deadline))?;
+        if reply.token.get() != 0 {
+            self.incarnation = reply.token.get();
+        }
+        Ok(reply)
     }
 
     /// One request and its reply.

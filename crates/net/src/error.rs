@@ -81,7 +81,9 @@ impl NetError {
     pub fn passing(&self) -> bool {
         match self {
             NetError::Unreachable { .. } | NetError::Lost { .. } => true,
-            NetError::Hello { source, .. } => *source == HelloError::Full,
+            NetError::Hello { source, .. } => {
+                matches!(source, HelloError::Full | HelloError::Busy)
+            }
             _ => false,
         }
     }

@@ -14,6 +14,7 @@ impl Identity {
             gid: rustix::process::getgid().as_raw(),
             pid: std::process::id(),
             client: random_u64(),
+            generation: 0,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(crate) struct Out {
     pub(crate) socket: Socket,
     sending: Mutex<()>,
     incarnation: Arc<AtomicU64>,
+    /// The client has given this connection up: nothing more of it may take effect.
+    pub(crate) fenced: AtomicBool,
 }
 
 /// Answers one request later, from any thread; the connection reads on meanwhile.
@@ -56,6 +58,7 @@ impl Link {
                 socket,
                 sending: Mutex::new(()),
                 incarnation,
+                fenced: AtomicBool::new(false),
             }),
             peer: Arc::new(peer),
             inbox: [0; INBOX],
@@ -127,6 +130,9 @@ impl Link {
         body.clear();
         body.resize(header.body.get() as usize, 0);
         self.take(body)?;
+        if self.out.fenced.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
         self.answered = false;
         Ok(Some(header))
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -78,8 +78,17 @@ struct Shared {
     stop: AtomicBool,
     in_hello: AtomicUsize,
     next: AtomicU64,
-    open: Mutex<HashMap<u64, Arc<Out>>>,
+    open: Mutex<HashMap<u64, Open>>,
+    closed: Condvar,
     wake: OwnedFd,
+}
+
+/// A connection in service.
+#[derive(Debug)]
+struct Open {
+    out: Arc<Out>,
+    client: u64,
+    generation: u32,
 }
 
 enum Door {
@@ -108,6 +117,7 @@ impl Listener {
             in_hello: AtomicUsize::new(0),
             next: AtomicU64::new(1),
             open: Mutex::new(HashMap::new()),
+            closed: Condvar::new(),
             wake,
         });
         let mut threads = Vec::new();
@@ -157,8 +167,8 @@ impl Listener {
             if open.is_empty() || deadline.over() {
                 return;
             }
-            for out in open.values() {
-                out.socket.shutdown();
+            for open in open.values() {
+                open.out.socket.shutdown();
             }
             drop(open);
             std::thread::sleep(Duration::from_millis(1));
@@ -264,7 +274,7 @@ fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, h
             let hello = Socket::new(fd, unix).and_then(|socket| greet(socket, &shared));
             shared.in_hello.fetch_sub(1, Ordering::Relaxed);
             match hello {
-                Ok((socket, peer)) => serve(socket, peer, &shared, &*handler),
+                Ok((link, _registered)) => serve(link, &shared, &*handler),
                 Err(error) => tracing::warn!("hello failed: {error}"),
             }
         });
@@ -274,7 +284,8 @@ fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, h
     }
 }
 
-fn greet(socket: Socket, shared: &Shared) -> io::Result<(Socket, Peer)> {
+/// The hello; gives the connection, registered before the client is told that it may speak.
+fn greet(socket: Socket, shared: &Shared) -> io::Result<(Link, Registered<'_>)> {
     let config = &shared.config;
     let deadline = Deadline::after(limits::HELLO_TIME);
     let name = socket.peer_name();
@@ -287,44 +298,81 @@ fn greet(socket: Socket, shared: &Shared) -> io::Result<(Socket, Peer)> {
     socket
         .receive_exact(answer.as_mut_bytes(), deadline)
         .map_err(|e| failed(&e))?;
-    let full = shared.open.lock().expect("no panic under this lock").len() >= limits::CONNECTIONS;
-    let verdict = answer.check(&challenge, &config.key).and(if full {
-        Err(HelloError::Full)
-    } else {
-        Ok(())
-    });
-    let welcome = match verdict {
-        Ok(()) => Welcome::new(
-            &challenge,
-            &answer,
-            &config.key,
-            config.incarnation.load(Ordering::Relaxed),
-        ),
-        Err(error) => Welcome::refuse(error),
+    let verdict = answer
+        .check(&challenge, &config.key)
+        .and_then(|()| shared.fence(answer.client.get(), answer.generation.get(), deadline));
+    if let Err(error) = verdict {
+        let welcome = Welcome::refuse(error);
+        let _ = socket.send_all(&mut [IoSlice::new(welcome.as_bytes())], deadline);
+        return Err(failed(&error));
+    }
+    let incarnation = config.incarnation.load(Ordering::Relaxed);
+    let welcome = Welcome::new(&challenge, &answer, &config.key, incarnation);
+    let (pid, uid, gid, local) = match socket.peer_credentials() {
+        Some((pid, uid, gid)) => (pid, uid, gid, true),
+        None => (answer.pid.get(), answer.uid.get(), answer.gid.get(), false),
     };
-    socket
+    let client = answer.client.get();
+    let peer = Peer {
+        uid,
+        gid,
+        pid,
+        client,
+        local,
+        name: name.clone(),
+    };
+    let link = Link::new(socket, peer, config.incarnation.clone());
+    let number = shared.next.fetch_add(1, Ordering::Relaxed);
+    let open = Open {
+        out: link.out(),
+        client,
+        generation: answer.generation.get(),
+    };
+    shared
+        .open
+        .lock()
+        .expect("no panic under this lock")
+        .insert(number, open);
+    let registered = Registered { shared, number };
+    link.socket()
         .send_all(&mut [IoSlice::new(welcome.as_bytes())], deadline)
         .map_err(|e| failed(&e))?;
-    verdict.map_err(|e| failed(&e))?;
-    let peer = match socket.peer_credentials() {
-        Some((pid, uid, gid)) => Peer {
-            uid,
-            gid,
-            pid,
-            client: answer.client.get(),
-            local: true,
-            name,
-        },
-        None => Peer {
-            uid: answer.uid.get(),
-            gid: answer.gid.get(),
-            pid: answer.pid.get(),
-            client: answer.client.get(),
-            local: false,
-            name,
-        },
-    };
-    Ok((socket, peer))
+    Ok((link, registered))
+}
+
+impl Shared {
+    /// Ends the client's connections of lower generations and waits until they have ended.
+    fn fence(&self, client: u64, generation: u32, deadline: Deadline) -> Result<(), HelloError> {
+        let mut open = self.open.lock().expect("no panic under this lock");
+        if open.len() >= limits::CONNECTIONS {
+            return Err(HelloError::Full);
+        }
+        if generation == 0 {
+            return Ok(());
+        }
+        loop {
+            let mut older = 0;
+            for one in open.values() {
+                if one.client == client && one.generation < generation {
+                    one.out.fenced.store(true, Ordering::SeqCst);
+                    one.out.socket.shutdown();
+                    older += 1;
+                }
+            }
+            if older == 0 {
+                return Ok(());
+            }
+            if deadline.over() {
+                return Err(HelloError::Busy);
+            }
+            let wait = deadline.left().min(Duration::from_millis(50));
+            open = self
+                .closed
+                .wait_timeout(open, wait)
+                .expect("no panic under this lock")
+                .0;
+        }
+    }
 }
 
 /// Takes a connection off the list even if its handler panics: nobody else must suffer.
@@ -340,18 +388,11 @@ impl Drop for Registered<'_> {
             .lock()
             .expect("no panic under this lock")
             .remove(&self.number);
+        self.shared.closed.notify_all();
     }
 }
 
-fn serve<H: Handler>(socket: Socket, peer: Peer, shared: &Shared, handler: &H) {
-    let mut link = Link::new(socket, peer, shared.config.incarnation.clone());
-    let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    shared
-        .open
-        .lock()
-        .expect("no panic under this lock")
-        .insert(number, link.out());
-    let _registered = Registered { shared, number };
+fn serve<H: Handler>(mut link: Link, shared: &Shared, handler: &H) {
     let mut session = handler.connected(link.peer());
     let mut body = Vec::new();
     let stop = || shared.stop.load(Ordering::Relaxed);

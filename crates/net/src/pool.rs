@@ -1,7 +1,7 @@
 //! Connections to one server, kept for reuse: each caller has one to itself while it needs it.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -25,6 +25,7 @@ pub struct Pool {
     identity: Identity,
     idle: Mutex<Vec<Connection>>,
     incarnation: AtomicU64,
+    generation: AtomicU32,
 }
 
 /// A connection that returns to its pool by [`Lease::give_back`]; otherwise it is closed,
@@ -46,6 +47,7 @@ impl Pool {
             identity,
             idle: Mutex::new(Vec::new()),
             incarnation: AtomicU64::new(0),
+            generation: AtomicU32::new(0),
         }
     }
 
@@ -71,8 +73,11 @@ impl Pool {
         self.incarnation.load(Ordering::Relaxed)
     }
 
-    /// Closes all idle connections.
-    pub fn forget(&self) {
+    /// A request was given up without an answer: the server may still have it. From now on only new
+    /// connections are used, and the server ends the old ones before it welcomes the first of them,
+    /// so that the request cannot take effect after a later one.
+    pub fn fence(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
         self.idle.lock().expect("no panic under this lock").clear();
     }
 
@@ -111,13 +116,13 @@ impl Pool {
                 let result = attempt(&mut lease);
                 if matches!(result, Ok(_) | Err(NetError::Refused { .. })) {
                     lease.give_back();
+                } else {
+                    self.fence();
                 }
                 result
             });
             match result {
                 Err(error) if error.passing() && !deadline.over() => {
-                    // All idle connections are older than this failure: the server restarted.
-                    self.forget();
                     if !reused {
                         std::thread::sleep(pause.min(deadline.left()));
                         pause = (pause * 2).min(PAUSE_MAX);
@@ -166,7 +171,7 @@ impl Pool {
                 Err(error) => return Err(error),
             };
             if lease.reused && lease.is_stale() {
-                self.forget();
+                self.fence();
                 continue;
             }
             let reply = lease.call(&mut Header::request(op), &body, &[], &mut [], deadline);
@@ -183,6 +188,8 @@ impl Pool {
                 Err(error) => {
                     if matches!(error, NetError::Refused { .. }) {
                         lease.give_back();
+                    } else {
+                        self.fence();
                     }
                     Err(error)
                 }
@@ -201,7 +208,8 @@ impl Lease<'_> {
             .incarnation
             .store(connection.incarnation(), Ordering::Relaxed);
         let mut idle = self.pool.idle.lock().expect("no panic under this lock");
-        if idle.len() < IDLE {
+        let current = connection.generation() == self.pool.generation.load(Ordering::SeqCst);
+        if current && idle.len() < IDLE {
             idle.push(connection);
         }
     }

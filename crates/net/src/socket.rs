@@ -235,6 +235,32 @@ impl Socket {
         Ok(())
     }
 
+    /// Receives into `first`, then `second`, until at least `least` bytes are there; gives their number.
+    pub fn receive_at_least(
+        &self,
+        least: usize,
+        first: &mut [u8],
+        second: &mut [u8],
+        deadline: Deadline,
+    ) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < least {
+            self.wait_at_most(&self.receive_wait, true, deadline.left())?;
+            let mut slices = [
+                IoSliceMut::new(&mut first[filled..]),
+                IoSliceMut::new(second),
+            ];
+            let mut ancillary = RecvAncillaryBuffer::default();
+            let flags = RecvFlags::empty();
+            match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+                Ok(message) if message.bytes == 0 => return Err(ended(filled)),
+                Ok(message) => filled += message.bytes,
+                Err(error) => again(error, deadline)?,
+            }
+        }
+        Ok(filled)
+    }
+
     /// Fills all slices, or fails.
     pub fn receive_exact_vectored(
         &self,

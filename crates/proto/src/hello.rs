@@ -60,7 +60,10 @@ pub struct Answer {
     proof: [u8; 32],
     /// Stays the same for all connections of one client, random: names its locks and sessions.
     pub client: U64,
-    reserved2: [u8; 32],
+    /// The server ends this client's connections of lower generations before it answers: a request
+    /// that the client has given up can then no longer take effect behind its back.
+    pub generation: U32,
+    reserved2: [u8; 28],
 }
 
 /// The server's verdict.
@@ -95,6 +98,9 @@ pub enum HelloError {
     /// The server has no place left.
     #[error("the server has reached its limit of {max} connections: close some", max = limits::CONNECTIONS)]
     Full,
+    /// The client's earlier requests are still being worked on.
+    #[error("the server is still busy with requests that this client gave up: try again")]
+    Busy,
     /// Not the server that was meant.
     #[error(
         "the peer is another server than the cluster map says: the map or address file is stale"
@@ -110,6 +116,7 @@ impl HelloError {
             HelloError::Key => 3,
             HelloError::Full => 4,
             HelloError::Stranger => 5,
+            HelloError::Busy => 6,
         }
     }
 }
@@ -152,6 +159,8 @@ pub struct Who {
     pub pid: u32,
     /// Random number of this client.
     pub client: u64,
+    /// How many times this client has given up a request to this server.
+    pub generation: u32,
 }
 
 impl Answer {
@@ -178,7 +187,8 @@ impl Answer {
             nonce,
             proof: [0; 32],
             client: U64::new(who.client),
-            reserved2: [0; 32],
+            generation: U32::new(who.generation),
+            reserved2: [0; 28],
         };
         answer.proof = key.mac(CLIENT_PROOF, &[challenge.as_bytes(), answer.as_bytes()]);
         Ok(answer)
@@ -240,6 +250,7 @@ impl Welcome {
             0 | 3 => Err(HelloError::Key),
             2 => Err(HelloError::Version(challenge.version.get())),
             4 => Err(HelloError::Full),
+            6 => Err(HelloError::Busy),
             _ => Err(HelloError::Foreign),
         }
     }
