@@ -20,31 +20,43 @@ fn request(step: &Step) -> Request {
             mode: 0o644,
             node: Node::File(LayoutWish::default()),
         },
-        Step::Mkdir(path) => {
-            Request::Create { place: place(path), mode: 0o755, node: Node::Directory }
-        }
+        Step::Mkdir(path) => Request::Create {
+            place: place(path),
+            mode: 0o755,
+            node: Node::Directory,
+        },
         Step::Symlink(target, path) => Request::Create {
             place: place(path),
             mode: 0o777,
             node: Node::Symlink(target.clone()),
         },
-        Step::Link(from, to) => Request::Link { from: place(from), to: place(to) },
+        Step::Link(from, to) => Request::Link {
+            from: place(from),
+            to: place(to),
+        },
         Step::Unlink(path) => Request::Unlink { place: place(path) },
         Step::Rmdir(path) => Request::Rmdir { place: place(path) },
-        Step::Rename(from, to, mode) => {
-            Request::Rename { from: place(from), to: place(to), mode: *mode }
-        }
+        Step::Rename(from, to, mode) => Request::Rename {
+            from: place(from),
+            to: place(to),
+            mode: *mode,
+        },
         Step::Chmod(path, mode) => Request::SetAttr {
             place: place(path),
             follow: true,
-            set: SetAttr { mode: Some(*mode), ..SetAttr::default() },
+            set: SetAttr {
+                mode: Some(*mode),
+                ..SetAttr::default()
+            },
         },
     }
 }
 
 fn list(manager: &Manager, inode: u64, prefix: &str, lines: &mut Vec<String>) {
     let call = |request| manager.call(&root(), request).unwrap();
-    let Response::Attr(attr) = call(Request::GetAttr { inode }) else { panic!() };
+    let Response::Attr(attr) = call(Request::GetAttr { inode }) else {
+        panic!()
+    };
     lines.push(format!(
         "{prefix}/ dir nlink {} entries {} mode {:o}",
         attr.nlink, attr.size, attr.mode
@@ -53,9 +65,23 @@ fn list(manager: &Manager, inode: u64, prefix: &str, lines: &mut Vec<String>) {
     loop {
         // Small pages, so that cookies are exercised.
         let place = Place::inode(inode);
-        let request = Request::ReadDir { place, after, limit: 2, plus: true };
-        let Response::Directory { entries, end, .. } = call(request) else { panic!() };
-        for DirEntry { cookie, name, inode, kind, attr } in entries {
+        let request = Request::ReadDir {
+            place,
+            after,
+            limit: 2,
+            plus: true,
+        };
+        let Response::Directory { entries, end, .. } = call(request) else {
+            panic!()
+        };
+        for DirEntry {
+            cookie,
+            name,
+            inode,
+            kind,
+            attr,
+        } in entries
+        {
             after = cookie;
             let attr = attr.unwrap();
             assert_eq!((attr.inode, attr.kind), (inode, kind));
@@ -69,7 +95,10 @@ fn list(manager: &Manager, inode: u64, prefix: &str, lines: &mut Vec<String>) {
                     };
                     lines.push(format!("{path} -> {}", String::from_utf8_lossy(&target)));
                 }
-                _ => lines.push(format!("{path} file nlink {} mode {:o}", attr.nlink, attr.mode)),
+                _ => lines.push(format!(
+                    "{path} file nlink {} mode {:o}",
+                    attr.nlink, attr.mode
+                )),
             }
         }
         if end {
@@ -91,7 +120,10 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
 
 fn any_path() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(name(), 1..4).prop_map(|parts| {
-        parts.iter().flat_map(|part| [b"/".as_slice(), part].concat()).collect()
+        parts
+            .iter()
+            .flat_map(|part| [b"/".as_slice(), part].concat())
+            .collect()
     })
 }
 
@@ -117,8 +149,12 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A hard link to a symbolic link is legal but not in the model.
 fn in_model(model: &Model, step: &Step) -> bool {
-    let Step::Link(from, _) = step else { return true };
-    let Ok(node) = model.lookup(from, false) else { return true };
+    let Step::Link(from, _) = step else {
+        return true;
+    };
+    let Ok(node) = model.lookup(from, false) else {
+        return true;
+    };
     !matches!(model.nodes[node], Some(support::model::Node::Symlink(_)))
 }
 
@@ -129,12 +165,23 @@ fn agree(engine: &str, manager: &Manager, steps: &[Step]) {
             continue;
         }
         let expected = model.apply(step);
-        let got = manager.call(&root(), request(step)).map(|_| ()).map_err(|f: Failure| f.errno);
+        let got = manager
+            .call(&root(), request(step))
+            .map(|_| ())
+            .map_err(|f: Failure| f.errno);
         assert_eq!(got, expected, "{engine}: step {number} of {steps:#?}");
     }
-    assert_eq!(listing(manager), model.listing(), "{engine}: after {steps:#?}");
-    let report = manager.call(&root(), Request::Check { repair: false }).unwrap();
-    let Response::Check(report) = report else { panic!() };
+    assert_eq!(
+        listing(manager),
+        model.listing(),
+        "{engine}: after {steps:#?}"
+    );
+    let report = manager
+        .call(&root(), Request::Check { repair: false })
+        .unwrap();
+    let Response::Check(report) = report else {
+        panic!()
+    };
     assert_eq!(report.problems, vec![], "{engine}: after {steps:#?}");
 }
 

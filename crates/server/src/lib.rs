@@ -2,3 +2,4 @@
 //! embedded in any process.
 
 pub mod io;
+pub mod meta;

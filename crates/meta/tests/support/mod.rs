@@ -24,7 +24,10 @@ pub struct Notes {
 impl Notes {
     fn answer(&self) -> Result<(), Failure> {
         if self.down.load(Ordering::SeqCst) {
-            return Err(Failure { errno: Errno::TimedOut, what: "I/O server 0".into() });
+            return Err(Failure {
+                errno: Errno::TimedOut,
+                what: "I/O server 0".into(),
+            });
         }
         Ok(())
     }
@@ -57,12 +60,24 @@ pub fn options() -> Options {
 }
 
 pub fn root() -> Who {
-    Who { client: 1, caller: Caller::default(), trusted: true }
+    Who {
+        client: 1,
+        caller: Caller::default(),
+        trusted: true,
+    }
 }
 
 pub fn user(uid: u32) -> Who {
-    let caller = Caller { uid, gid: uid, groups: Vec::new() };
-    Who { client: u64::from(uid), caller, trusted: false }
+    let caller = Caller {
+        uid,
+        gid: uid,
+        groups: Vec::new(),
+    };
+    Who {
+        client: u64::from(uid),
+        caller,
+        trusted: false,
+    }
 }
 
 /// A manager over an engine, with two I/O servers that take notes.
@@ -71,7 +86,11 @@ pub fn manager(engine: Arc<dyn Engine>) -> (Manager, Arc<Notes>) {
     let notes = Arc::new(Notes::default());
     manager.connect_subfiles(notes.clone());
     for id in [0, 1] {
-        let server = ServerInfo { id, addresses: vec![], incarnation: 1 };
+        let server = ServerInfo {
+            id,
+            addresses: vec![],
+            incarnation: 1,
+        };
         manager.call(&root(), Request::Register { server }).unwrap();
     }
     (manager, notes)
@@ -82,8 +101,14 @@ pub fn on_every_engine(test: impl Fn(&str, Manager, Arc<Notes>)) {
     let directory = tempfile::tempdir().unwrap();
     let engines: [(&str, Arc<dyn Engine>); 3] = [
         ("memory", Arc::new(Memory::default())),
-        ("fjall", Arc::new(Fjall::open(&directory.path().join("f")).unwrap())),
-        ("redb", Arc::new(Redb::open(&directory.path().join("r")).unwrap())),
+        (
+            "fjall",
+            Arc::new(Fjall::open(&directory.path().join("f")).unwrap()),
+        ),
+        (
+            "redb",
+            Arc::new(Redb::open(&directory.path().join("r")).unwrap()),
+        ),
     ];
     for (name, engine) in engines {
         let (manager, notes) = manager(engine);

@@ -34,7 +34,10 @@ type Outcome<T> = Result<T, Errno>;
 
 impl Default for Model {
     fn default() -> Self {
-        Self { nodes: vec![Some(Node::Directory(BTreeMap::new()))], modes: vec![0o755] }
+        Self {
+            nodes: vec![Some(Node::Directory(BTreeMap::new()))],
+            modes: vec![0o755],
+        }
     }
 }
 
@@ -59,9 +62,15 @@ impl Model {
 
     /// Walks a path without symbolic links in the middle being followed more than they must.
     fn walk(&self, start: usize, path: &[u8], budget: &mut u32) -> Outcome<(usize, Vec<u8>)> {
-        let mut at = if path.first() == Some(&b'/') { 0 } else { start };
-        let mut parts: Vec<&[u8]> =
-            path.split(|b| *b == b'/').filter(|part| !part.is_empty()).collect();
+        let mut at = if path.first() == Some(&b'/') {
+            0
+        } else {
+            start
+        };
+        let mut parts: Vec<&[u8]> = path
+            .split(|b| *b == b'/')
+            .filter(|part| !part.is_empty())
+            .collect();
         let name = parts.pop().unwrap_or_default().to_vec();
         for part in parts {
             let next = *self.directory(at)?.get(part).ok_or(Errno::NoEnt)?;
@@ -72,7 +81,9 @@ impl Model {
     }
 
     fn follow(&self, parent: usize, node: usize, budget: &mut u32) -> Outcome<usize> {
-        let Some(Node::Symlink(target)) = &self.nodes[node] else { return Ok(node) };
+        let Some(Node::Symlink(target)) = &self.nodes[node] else {
+            return Ok(node);
+        };
         *budget = budget.checked_sub(1).ok_or(Errno::Loop)?;
         let (parent, name) = self.walk(parent, target, budget)?;
         if name.is_empty() {
@@ -93,7 +104,11 @@ impl Model {
             return Ok(parent);
         }
         let node = *self.directory(parent)?.get(&name).ok_or(Errno::NoEnt)?;
-        if follow { self.follow(parent, node, &mut budget) } else { Ok(node) }
+        if follow {
+            self.follow(parent, node, &mut budget)
+        } else {
+            Ok(node)
+        }
     }
 
     fn add(&mut self, path: &[u8], node: Node, mode: u32) -> Outcome<()> {
@@ -234,9 +249,13 @@ impl Model {
     }
 
     fn list(&self, id: usize, prefix: &str, lines: &mut Vec<String>) {
-        let Some(Node::Directory(entries)) = &self.nodes[id] else { return };
-        let subdirectories =
-            entries.values().filter(|child| self.is_directory(**child)).count();
+        let Some(Node::Directory(entries)) = &self.nodes[id] else {
+            return;
+        };
+        let subdirectories = entries
+            .values()
+            .filter(|child| self.is_directory(**child))
+            .count();
         lines.push(format!(
             "{prefix}/ dir nlink {} entries {} mode {:o}",
             2 + subdirectories,
@@ -247,7 +266,10 @@ impl Model {
             let path = format!("{prefix}/{}", String::from_utf8_lossy(name));
             match &self.nodes[*child] {
                 Some(Node::File { nlink }) => {
-                    lines.push(format!("{path} file nlink {nlink} mode {:o}", self.modes[*child]));
+                    lines.push(format!(
+                        "{path} file nlink {nlink} mode {:o}",
+                        self.modes[*child]
+                    ));
                 }
                 Some(Node::Symlink(target)) => {
                     lines.push(format!("{path} -> {}", String::from_utf8_lossy(target)));

@@ -1,0 +1,3 @@
+//! The trireme client library.
+
+pub mod namespace;
