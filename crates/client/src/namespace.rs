@@ -29,15 +29,27 @@ use trireme_proto::message::meta::{
 };
 use trireme_proto::{Key, Op, Refusal, key::Grant, limits};
 
-/// A connection to the metadata manager.
+/// A connection to the metadata manager. Cheap to clone; all clones share connections, open
+/// files and locks.
+#[derive(Clone)]
 pub struct Namespace {
+    shared: Arc<Shared>,
+    call_time: Duration,
+    caller: Option<Caller>,
+}
+
+struct Shared {
     pool: Pool,
     serials: serial::Serials,
     state: open::State,
-    call_time: Duration,
     // The manager that knows our openings and locks.
     known: AtomicU64,
-    caller: Option<Caller>,
+}
+
+impl std::fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Namespace({})", self.shared.pool.endpoint())
+    }
 }
 
 /// A path as the manager takes it: bytes, from the root.
@@ -65,29 +77,33 @@ use answer;
 
 impl Namespace {
     /// Prepares to talk to the manager at `endpoint`; connects with the first call.
-    pub fn new(endpoint: Endpoint, key: Key, identity: Identity) -> Arc<Namespace> {
-        Arc::new(Namespace {
-            pool: Pool::new(endpoint, key, identity),
-            serials: serial::Serials::default(),
-            state: open::State::default(),
+    pub fn new(endpoint: Endpoint, key: Key, identity: Identity) -> Namespace {
+        Namespace {
+            shared: Arc::new(Shared {
+                pool: Pool::new(endpoint, key, identity),
+                serials: serial::Serials::default(),
+                state: open::State::default(),
+                known: AtomicU64::new(0),
+            }),
             call_time: limits::CALL_TIME,
-            known: AtomicU64::new(0),
             caller: None,
-        })
+        }
     }
 
     /// The same with another deadline per call.
-    pub fn with_call_time(self: Arc<Self>, call_time: Duration) -> Arc<Namespace> {
-        let mut this = Arc::into_inner(self).expect("not shared yet");
-        this.call_time = call_time;
-        Arc::new(this)
+    pub fn with_call_time(&self, call_time: Duration) -> Namespace {
+        Namespace {
+            call_time,
+            ..self.clone()
+        }
     }
 
     /// The same on behalf of somebody else; the manager allows that to root and the owner.
-    pub fn acting_as(self: Arc<Self>, caller: Caller) -> Arc<Namespace> {
-        let mut this = Arc::into_inner(self).expect("not shared yet");
-        this.caller = Some(caller);
-        Arc::new(this)
+    pub fn acting_as(&self, caller: Caller) -> Namespace {
+        Namespace {
+            caller: Some(caller),
+            ..self.clone()
+        }
     }
 
     /// How long a call may take.
@@ -124,7 +140,7 @@ impl Namespace {
         request: Request,
     ) -> Result<Response, NetError> {
         let deadline = Deadline::after(self.call_time);
-        let number = self.serials.take();
+        let number = self.shared.serials.take();
         self.send(
             &Call {
                 caller,
@@ -136,15 +152,15 @@ impl Namespace {
     }
 
     fn send(&self, call: &Call, deadline: Deadline) -> Result<Response, NetError> {
-        let result = self.pool.call(Op::META, call, deadline);
+        let result = self.shared.pool.call(Op::META, call, deadline);
         self.notice_restart();
         result
     }
 
     /// After a restart of the manager: open again what was open, reclaim locks.
     fn notice_restart(&self) {
-        let incarnation = self.pool.incarnation();
-        let known = self.known.swap(incarnation, Ordering::SeqCst);
+        let incarnation = self.shared.pool.incarnation();
+        let known = self.shared.known.swap(incarnation, Ordering::SeqCst);
         if known != 0 && known != incarnation {
             self.recover();
         }

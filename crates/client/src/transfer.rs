@@ -14,12 +14,12 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use trireme_net::{Deadline, NetError, Pool};
 use trireme_policy::schedule::Schedule;
-use trireme_policy::transfer::{Blocks, Transfer, Window};
+use trireme_policy::transfer::{Transfer, Window};
 use trireme_proto::key::Grant;
 
 pub(crate) use lane::Buffer;
 use lane::Lane;
-pub(crate) use plan::{Contiguous, Packed, Plan};
+pub(crate) use plan::{Contiguous, Each, Frame, Packed, Plan};
 
 /// How transfers are carried out. The defaults are what measured best; see `docs/semantics.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +90,12 @@ pub(crate) fn run<P: Plan>(
         .map(|server| Lane::new(&job.servers[server as usize], job))
         .collect();
     let mut transfer = Transfer::new(plan, window, job.options.schedule, job.own, job.seed);
-    let mut fds = Vec::with_capacity(lanes.len());
-    let mut busy = Vec::with_capacity(lanes.len());
     loop {
         while let Some(turn) = transfer.next_turn() {
             let lane = &mut lanes[turn.server as usize];
-            transfer.blocks().describe(turn.server, turn.block, lane.next_frame(turn.block));
+            transfer
+                .blocks()
+                .describe(turn.server, turn.block, lane.next_frame(turn.block));
             lane.advance(job, &mut buffer)?;
         }
         if transfer.is_done() {
@@ -117,40 +117,54 @@ pub(crate) fn run<P: Plan>(
             continue;
         }
         if job.deadline.over() {
-            return Err(lanes.iter().find_map(|lane| lane.late(job)).expect("something is in flight"));
+            return Err(lanes
+                .iter()
+                .find_map(|lane| lane.late(job))
+                .expect("something is in flight"));
         }
-        fds.clear();
-        busy.clear();
-        let mut wait = job.deadline.left();
-        for (number, lane) in lanes.iter().enumerate() {
-            let (flags, pause) = lane.waits_for();
-            if let Some(pause) = pause {
-                wait = wait.min(pause);
-            }
-            if let Some(socket) = lane.socket().filter(|_| !flags.is_empty()) {
-                fds.push(PollFd::new(socket, flags));
-                busy.push(number);
-            }
-        }
-        let wait = Timespec {
-            tv_sec: wait.as_secs() as i64,
-            tv_nsec: i64::from(wait.subsec_nanos()),
-        };
-        match poll(&mut fds, Some(&wait)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => {
-                let peer = "the servers".to_owned();
-                return Err(NetError::Lost { peer, source: error.into() });
-            }
-        }
-        let ready: Vec<(usize, PollFlags)> =
-            busy.iter().zip(&fds).map(|(number, fd)| (*number, fd.revents())).collect();
-        for (number, events) in ready {
-            lanes[number].wake(events);
-        }
+        wait(&mut lanes, job)?;
     }
     for lane in lanes {
         lane.finish();
+    }
+    Ok(())
+}
+
+/// Waits until some lane can go on.
+fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
+    let mut time = job.deadline.left();
+    let mut fds = Vec::with_capacity(lanes.len());
+    let mut waiting = Vec::with_capacity(lanes.len());
+    for (number, lane) in lanes.iter().enumerate() {
+        let (flags, pause) = lane.waits_for();
+        if let Some(pause) = pause {
+            time = time.min(pause);
+        }
+        if let Some(socket) = lane.socket().filter(|_| !flags.is_empty()) {
+            fds.push(PollFd::new(socket, flags));
+            waiting.push((number, PollFlags::empty()));
+        }
+    }
+    let time = Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    };
+    match poll(&mut fds, Some(&time)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => {
+            let peer = "the I/O servers".to_owned();
+            return Err(NetError::Lost {
+                peer,
+                source: error.into(),
+            });
+        }
+    }
+    for (one, fd) in waiting.iter_mut().zip(&fds) {
+        one.1 = fd.revents();
+    }
+    drop(fds);
+    for (number, events) in waiting {
+        lanes[number].wake(events);
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub use connection::{Connection, Reply};
 pub use deadline::Deadline;
 pub use error::NetError;
 pub use identity::{Identity, Peer, random_bytes, random_u64};
-pub use link::{Link, Responder};
+pub use link::{Link, Payload, Responder};
 pub use listener::{Handler, Listener, ListenerConfig};
 pub use pool::{Lease, Pool};
 pub use window::{WINDOW_BYTES, Window};

@@ -205,6 +205,21 @@ impl Link {
         self.out.send_file(header, file, offset, length)
     }
 
+    /// Answers with a payload of `length` bytes that comes piece by piece.
+    pub fn start_payload(&mut self, mut header: Header, length: usize) -> Payload<'_> {
+        self.answered = true;
+        self.out.stamp(&mut header, 0, length);
+        let deadline = Deadline::after(limits::frame_time(length as u32));
+        let alone = self.out.sending.lock().expect("no panic while sending");
+        Payload {
+            out: &self.out,
+            header: Some(header),
+            left: length,
+            deadline,
+            _alone: alone,
+        }
+    }
+
     /// Answers with a refusal.
     pub fn refuse(&mut self, request: &Header, refusal: &Refusal) -> io::Result<()> {
         self.answered = true;
@@ -222,6 +237,60 @@ impl Link {
 
     pub(crate) fn answered(&self) -> bool {
         self.answered
+    }
+}
+
+/// A reply that is being sent; nobody else sends on this connection meanwhile.
+#[derive(Debug)]
+pub struct Payload<'a> {
+    out: &'a Out,
+    /// Sent with the first bytes.
+    header: Option<Header>,
+    left: usize,
+    deadline: Deadline,
+    _alone: std::sync::MutexGuard<'a, ()>,
+}
+
+impl Payload<'_> {
+    /// Sends the next bytes.
+    ///
+    /// # Panics
+    /// If they are more than was announced.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.left = self
+            .left
+            .checked_sub(bytes.len())
+            .expect("as many bytes as announced");
+        match self.header.take() {
+            Some(header) => self.out.socket.send_all(
+                &mut [IoSlice::new(header.as_bytes()), IoSlice::new(bytes)],
+                self.deadline,
+            ),
+            None => self
+                .out
+                .socket
+                .send_all(&mut [IoSlice::new(bytes)], self.deadline),
+        }
+    }
+
+    /// Sends the header if nothing was sent yet. Fewer bytes than announced end the connection.
+    pub fn end(mut self) -> io::Result<()> {
+        if self.header.is_some() {
+            self.send(&[])?;
+        }
+        if self.left > 0 {
+            return Err(io::Error::other("a reply could not be completed"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Payload<'_> {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            // Half a frame is out: nothing more can be said on this connection.
+            self.out.socket.shutdown();
+        }
     }
 }
 

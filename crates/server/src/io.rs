@@ -126,6 +126,8 @@ impl Handler for Shared {
         match header.op() {
             Op::READ => request::read::run(&call, session, link),
             Op::WRITE => request::write::run(&call, session, link),
+            Op::READ_VIEW => request::view::read(&call, session, link),
+            Op::WRITE_VIEW => request::view::write(&call, session, link),
             Op::STAT => request::stat::run(&call, session, link),
             Op::TRUNCATE => request::truncate::run(&call, session, link),
             Op::SYNC => request::sync::run(&call, session, link),

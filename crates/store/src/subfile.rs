@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::StoreError;
@@ -28,6 +29,9 @@ pub struct Subfile {
     /// Its directory entry is known to be durable.
     named: AtomicBool,
     removed: AtomicBool,
+    /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
+    /// put back over newer ones.
+    change: RwLock<()>,
 }
 
 impl Subfile {
@@ -37,6 +41,7 @@ impl Subfile {
             path,
             named: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            change: RwLock::new(()),
         }
     }
 
@@ -59,6 +64,7 @@ impl Subfile {
 
     /// Writes all bytes.
     pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), StoreError> {
+        let _with_others = self.change.read().expect("no panic under this lock");
         self.file
             .write_all_at(buffer, offset)
             .map_err(StoreError::io("write", &self.path))
@@ -75,6 +81,7 @@ impl Subfile {
         offset: u64,
     ) -> Result<(), StoreError> {
         use std::os::fd::AsRawFd;
+        let _with_others = self.change.read().expect("no panic under this lock");
         let mut done = 0;
         while done < length {
             // SAFETY: the caller's promise; the kernel copies and checks every access itself.
@@ -107,8 +114,26 @@ impl Subfile {
         self.removed.store(true, Ordering::Release);
     }
 
+    /// Reads `window` from `offset`, lets `change` put its bytes in, and writes it back, with no other
+    /// writer in between. Bytes beyond the subfile's end are zero before.
+    pub fn change_at(
+        &self,
+        window: &mut [u8],
+        offset: u64,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<(), StoreError> {
+        let _alone = self.change.write().expect("no panic under this lock");
+        let got = self.read_at(window, offset)?;
+        window[got..].fill(0);
+        change(window);
+        self.file
+            .write_all_at(window, offset)
+            .map_err(StoreError::io("write", &self.path))
+    }
+
     /// Sets the size; new bytes are zero.
     pub fn truncate(&self, size: u64) -> Result<(), StoreError> {
+        let _with_others = self.change.read().expect("no panic under this lock");
         self.file
             .set_len(size)
             .map_err(StoreError::io("truncate", &self.path))

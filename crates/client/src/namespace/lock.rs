@@ -2,7 +2,6 @@
 //! no, so a waiter never occupies a thread of it and never waits for ever.
 
 use super::{Namespace, NetError, answer, unexpected};
-use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_net::Deadline;
@@ -15,17 +14,13 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// A lock that is given back when dropped.
 pub struct Locked {
-    namespace: Arc<Namespace>,
+    namespace: Namespace,
     range: LockRange,
 }
 
 impl Namespace {
     /// Takes a lock, waiting at most `patience` for others to give it back (`EAGAIN` then).
-    pub fn lock(
-        self: &Arc<Self>,
-        range: LockRange,
-        patience: Duration,
-    ) -> Result<Locked, NetError> {
+    pub fn lock(&self, range: LockRange, patience: Duration) -> Result<Locked, NetError> {
         let deadline = Deadline::after(patience);
         let mut pause = PAUSE;
         loop {

@@ -36,13 +36,13 @@ pub struct OpenFile {
 impl Namespace {
     /// Opens a file, or creates it with mode and layout wish when `create` says so.
     pub fn open(
-        self: &Arc<Self>,
+        &self,
         place: Place,
         access: OpenMode,
         create: Option<(u32, LayoutWish)>,
         exclusive: bool,
     ) -> Result<OpenFile, NetError> {
-        let open = self.state.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = self.shared.state.next.fetch_add(1, Ordering::Relaxed) + 1;
         let request = Request::Open {
             open,
             place,
@@ -118,7 +118,8 @@ impl Namespace {
                 request,
             };
             // A file that is gone, or a lock that somebody else got, shows at its next use.
-            let result: Result<Response, NetError> = self.pool.call(Op::META, &call, deadline);
+            let result: Result<Response, NetError> =
+                self.shared.pool.call(Op::META, &call, deadline);
             if let Err(error) = result {
                 tracing::warn!("after the manager's restart: {error}");
                 if error.errno() == errno::ETIMEDOUT {
@@ -129,18 +130,24 @@ impl Namespace {
     }
 
     /// Starts the heartbeat, once there is something to keep.
-    pub(super) fn beat(self: &Arc<Self>) {
-        if self.state.beating.swap(true, Ordering::Relaxed) {
+    pub(super) fn beat(&self) {
+        if self.shared.state.beating.swap(true, Ordering::Relaxed) {
             return;
         }
-        let weak = Arc::downgrade(self);
+        let weak = Arc::downgrade(&self.shared);
+        let call_time = self.call_time;
         let thread = std::thread::Builder::new()
             .name("heartbeat".into())
             .spawn(move || {
                 loop {
                     std::thread::sleep(HEARTBEAT);
-                    let Some(namespace) = weak.upgrade() else {
+                    let Some(shared) = weak.upgrade() else {
                         return;
+                    };
+                    let namespace = Namespace {
+                        shared,
+                        call_time,
+                        caller: None,
                     };
                     if !namespace.opens().is_empty() || !namespace.locks().is_empty() {
                         // Its only purpose is to notice another incarnation.
@@ -149,19 +156,21 @@ impl Namespace {
                 }
             });
         if thread.is_err() {
-            self.state.beating.store(false, Ordering::Relaxed);
+            self.shared.state.beating.store(false, Ordering::Relaxed);
         }
     }
 
     pub(super) fn opens(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (u64, OpenMode)>> {
-        self.state
+        self.shared
+            .state
             .opens
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn locks(&self) -> std::sync::MutexGuard<'_, Vec<LockRange>> {
-        self.state
+        self.shared
+            .state
             .locks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -80,7 +80,11 @@ impl<'a> Lane<'a> {
             spare: Vec::new(),
             sent: 0,
             out: 0,
-            reply: Incoming { bytes: [0; HEADER_BYTES], filled: 0, header: None },
+            reply: Incoming {
+                bytes: [0; HEADER_BYTES],
+                filled: 0,
+                header: None,
+            },
             finished: VecDeque::new(),
             pause: PAUSE,
             retry_at: None,
@@ -113,7 +117,10 @@ impl<'a> Lane<'a> {
     /// What to poll for, and how soon to come back anyway.
     pub fn waits_for(&self) -> (PollFlags, Option<Duration>) {
         if let Some(at) = self.retry_at {
-            return (PollFlags::empty(), Some(at.saturating_duration_since(Instant::now())));
+            return (
+                PollFlags::empty(),
+                Some(at.saturating_duration_since(Instant::now())),
+            );
         }
         let mut flags = PollFlags::empty();
         if self.sent < self.frames.len() {
@@ -165,7 +172,10 @@ impl<'a> Lane<'a> {
                 let source = std::io::Error::new(source.kind(), source.to_string());
                 NetError::Unreachable { peer, source }
             }
-            _ => NetError::TimedOut { peer, total: job.deadline.total() },
+            _ => NetError::TimedOut {
+                peer,
+                total: job.deadline.total(),
+            },
         })
     }
 
@@ -206,16 +216,20 @@ impl<'a> Lane<'a> {
         let deadline = job.deadline.at_most(CONNECT);
         // An attempt that took too long is not the end of the call's patience.
         let patient = |error| match error {
-            NetError::TimedOut { peer, .. } if !job.deadline.over() => {
-                NetError::Unreachable { peer, source: std::io::ErrorKind::TimedOut.into() }
-            }
+            NetError::TimedOut { peer, .. } if !job.deadline.over() => NetError::Unreachable {
+                peer,
+                source: std::io::ErrorKind::TimedOut.into(),
+            },
             error => error,
         };
         let mut lease = self.pool.lease(deadline).map_err(patient)?;
         let slot = job.options.block.next_multiple_of(4096);
         let length = slot * u64::from(self.slots);
         let worth = writing && job.options.window && self.frames[0].frame.length >= WINDOW_FROM;
-        let missing = lease.window.as_ref().is_none_or(|window| (window.length() as u64) < length);
+        let missing = lease
+            .window
+            .as_ref()
+            .is_none_or(|window| (window.length() as u64) < length);
         if worth && missing && lease.socket().is_unix() && length <= trireme_net::WINDOW_BYTES {
             // A refused window (another user, a container) is no error: the socket always works.
             match lease.share_window(length as usize, deadline) {
@@ -287,9 +301,16 @@ impl<'a> Lane<'a> {
             };
             let payload = header.payload.get() as usize;
             if *filled < payload {
-                let Buffer::In(into) = buffer else { unreachable!("no room was given") };
+                let Buffer::In(into) = buffer else {
+                    unreachable!("no room was given")
+                };
                 let mut slices = Vec::with_capacity(self.frames[0].frame.ranges.len());
-                scatter(into, &self.frames[0].frame.ranges, *filled..payload, &mut slices);
+                scatter(
+                    into,
+                    &self.frames[0].frame.ranges,
+                    *filled..payload,
+                    &mut slices,
+                );
                 match lease.socket().receive_now(&mut slices) {
                     Ok(None) => break,
                     Ok(Some(got)) => *filled += got,
@@ -359,7 +380,10 @@ impl Outgoing {
         let mut body = self.frame.body.len();
         if let Buffer::Out(bytes) = buffer {
             let length = self.frame.length as usize;
-            let slot = lease.window.as_ref().map_or(0, |window| window.length() / slots as usize);
+            let slot = lease
+                .window
+                .as_ref()
+                .map_or(0, |window| window.length() / slots as usize);
             if self.frame.op == Some(Op::WRITE)
                 && self.frame.length >= WINDOW_FROM
                 && length <= slot
@@ -385,7 +409,11 @@ impl Outgoing {
     }
 
     fn body(&self) -> &[u8] {
-        if self.in_window { &self.window_body } else { &self.frame.body }
+        if self.in_window {
+            &self.window_body
+        } else {
+            &self.frame.body
+        }
     }
 
     fn bytes(&self, buffer: &Buffer<'_>) -> usize {

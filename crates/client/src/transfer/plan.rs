@@ -58,7 +58,13 @@ impl Blocks for Contiguous {
 
 impl Plan for Contiguous {
     fn describe(&self, server: u32, block: u32, frame: &mut Frame) {
-        let Striped { unit, servers, first, offset, .. } = self.striped;
+        let Striped {
+            unit,
+            servers,
+            first,
+            offset,
+            ..
+        } = self.striped;
         let range = self.striped.range(server, block);
         frame.op = Some(self.op);
         frame.offset = range.start;
@@ -106,5 +112,31 @@ impl Plan for Packed {
         frame.length = (range.end - range.start) as u64;
         frame.body.extend_from_slice(body);
         frame.ranges.push(range.clone());
+    }
+}
+
+/// One small request to each server, with a number of its own in `length` and no payload.
+#[derive(Debug)]
+pub(crate) struct Each {
+    pub op: Op,
+    pub lengths: Vec<u64>,
+}
+
+impl Blocks for Each {
+    fn servers(&self) -> u32 {
+        self.lengths.len() as u32
+    }
+    fn count(&self, _server: u32) -> u32 {
+        1
+    }
+    fn position(&self, server: u32, _block: u32) -> u64 {
+        u64::from(server)
+    }
+}
+
+impl Plan for Each {
+    fn describe(&self, server: u32, _block: u32, frame: &mut Frame) {
+        frame.op = Some(self.op);
+        frame.length = self.lengths[server as usize];
     }
 }

@@ -11,6 +11,7 @@ pub mod space;
 pub mod stat;
 pub mod sync;
 pub mod truncate;
+pub mod view;
 pub mod window;
 pub mod write;
 

@@ -16,6 +16,8 @@ pub struct Session {
     /// The last file, rights and token that were checked.
     checked: Option<(u64, Rights, u64)>,
     pub buffer: Buffer,
+    /// A second one, where received bytes and bytes of the disk meet.
+    pub other: Buffer,
     pub window: Option<Window>,
 }
 

@@ -32,5 +32,8 @@ pub fn run(
             modified_ns: 0,
         },
     };
-    Ok(link.reply_body(call.header, &stat))
+    // The size stands in the header as well: most askers want nothing else.
+    let mut reply = call.header.reply();
+    reply.length.set(stat.size);
+    Ok(link.reply_with(reply, &trireme_proto::encode(&stat), &[]))
 }
