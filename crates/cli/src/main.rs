@@ -16,11 +16,13 @@ struct Cli {
 enum Command {
     Demo(command::demo::Args),
     Lab(command::lab::Args),
+    Serve(command::serve::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Demo(args) => command::demo::run(&args),
         Command::Lab(args) => command::lab::run(&args),
+        Command::Serve(args) => command::serve::run(&args),
     }
 }

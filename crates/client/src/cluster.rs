@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
-use trireme_proto::message::meta::{Call, ClusterMap, Request, Response};
+use trireme_proto::message::meta::ClusterMap;
 use trireme_proto::{Header, Key, Op};
 
 use crate::pending::Workers;
-use crate::{Descriptor, Error, Options, Result};
+use crate::{Descriptor, Error, Namespace, Options, Result};
 
 /// A cluster. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
@@ -20,14 +20,13 @@ pub struct Cluster {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub manager: Pool,
+    pub namespace: Namespace,
     key: Key,
     identity: Identity,
     map: RwLock<ClusterMap>,
     servers: RwLock<HashMap<u32, Arc<Pool>>>,
     pub workers: Workers,
     pub next_seed: AtomicU64,
-    pub next_serial: AtomicU64,
 }
 
 /// Whether a server answers.
@@ -54,14 +53,13 @@ impl Cluster {
         let endpoint = Endpoint::from_texts(&descriptor.manager);
         let cluster = Cluster {
             shared: Arc::new(Shared {
-                manager: Pool::new(endpoint, key.clone(), identity),
+                namespace: Namespace::new(endpoint, key.clone(), identity),
                 key,
                 identity,
                 map: RwLock::new(ClusterMap::default()),
                 servers: RwLock::new(HashMap::new()),
                 workers: Workers::default(),
                 next_seed: AtomicU64::new(trireme_net::random_u64()),
-                next_serial: AtomicU64::new(1),
             }),
             options,
         };
@@ -86,21 +84,15 @@ impl Cluster {
         Deadline::after(self.options.deadline)
     }
 
+    /// Names, attributes, open files and locks at the manager.
+    pub fn namespace(&self) -> Namespace {
+        let namespace = &self.shared.namespace;
+        namespace.with_call_time(self.options.deadline)
+    }
+
     /// Asks the manager for the map again.
     pub fn refresh(&self) -> Result<()> {
-        let call = Call {
-            serial: 0,
-            caller: None,
-            request: Request::Map,
-        };
-        match self.shared.manager.call(Op::META, &call, self.deadline())? {
-            Response::Map(map) => self.shared.learn(map),
-            _ => {
-                return Err(Error::Invalid(
-                    "the manager answered another question".into(),
-                ));
-            }
-        }
+        self.shared.learn(self.namespace().map()?);
         Ok(())
     }
 
@@ -165,11 +157,6 @@ impl Cluster {
             })
         })?;
         Ok((space.total, space.free))
-    }
-
-    /// A number for a call that the manager must carry out once.
-    pub(crate) fn next_serial(&self) -> u64 {
-        self.shared.next_serial.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn seed(&self) -> u64 {

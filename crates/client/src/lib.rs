@@ -19,6 +19,7 @@
 //! | [`File`] | reads, writes, size, sync |
 //! | [`View`] | a file seen through a partition: noncontiguous reads and writes |
 //! | [`Pending`] | an operation that runs while you compute |
+//! | [`namespace`] | names, attributes, open files and locks at the manager |
 //! | [`embedded`], [`local`] | a cluster in this process, or in processes on this machine |
 //!
 //! What each call promises is in `docs/semantics.md`.
@@ -29,6 +30,7 @@ pub mod embedded;
 mod error;
 mod file;
 pub mod local;
+pub mod namespace;
 mod open;
 mod options;
 mod pending;
@@ -39,6 +41,7 @@ pub use cluster::{Cluster, ServerStatus};
 pub use descriptor::Descriptor;
 pub use error::Error;
 pub use file::File;
+pub use namespace::Namespace;
 pub use open::OpenOptions;
 pub use options::Options;
 pub use pending::Pending;

@@ -1,7 +1,6 @@
 //! Opening and creating files.
 
-use trireme_proto::Op;
-use trireme_proto::message::meta::{Call, LayoutWish, OpenMode, Place, Request, Response};
+use trireme_proto::message::meta::{LayoutWish, OpenMode, Place};
 
 use crate::{Cluster, Error, File, Result};
 
@@ -70,40 +69,18 @@ impl OpenOptions {
         let path = path.as_ref();
         let create = (self.create || self.create_new)
             .then(|| (self.mode.unwrap_or(0o644), self.layout.clone()));
-        let request = Request::Open {
-            place: Place::path(path),
-            access: OpenMode {
-                read: self.read,
-                write: self.write,
-            },
-            create,
-            exclusive: self.create_new,
+        let access = OpenMode {
+            read: self.read,
+            write: self.write,
         };
-        // Made anew by a repetition is made once: only an exclusive one must not be repeated blindly.
-        let serial = if self.create_new {
-            cluster.next_serial()
-        } else {
-            0
-        };
-        let call = Call {
-            serial,
-            caller: None,
-            request,
-        };
-        let deadline = cluster.deadline();
-        let response = cluster
-            .shared
-            .manager
-            .call(Op::META, &call, deadline)
+        let opened = cluster
+            .namespace()
+            .open(Place::path(path), access, create, self.create_new)
             .map_err(|source| Error::At {
                 path: String::from_utf8_lossy(path).into_owned(),
                 source,
-            })?;
-        let Response::Opened(opened) = response else {
-            return Err(Error::Invalid(
-                "the manager answered another question".into(),
-            ));
-        };
+            })?
+            .opened;
         let created = opened.created;
         let file = File::new(cluster, opened)?;
         if self.truncate && !created {
@@ -134,20 +111,9 @@ impl File {
     /// Sets the size: what is beyond is gone, what is new is zero.
     pub fn set_len(&self, size: u64) -> Result<()> {
         let cluster = &self.inner.cluster;
-        let request = Request::Truncate {
-            place: Place::inode(self.inode()),
-            size,
-            open: Some(self.inner.opened.open),
-        };
-        let call = Call {
-            serial: 0,
-            caller: None,
-            request,
-        };
-        cluster
-            .shared
-            .manager
-            .call::<_, Response>(Op::META, &call, cluster.deadline())?;
+        let place = Place::inode(self.inode());
+        let open = Some(self.inner.opened.open);
+        cluster.namespace().truncate(place, size, open)?;
         self.inner.truncated(size);
         Ok(())
     }

@@ -57,8 +57,6 @@ pub struct Options {
     pub grace: Duration,
     /// Where the engine stores, to notice a disk that is nearly full.
     pub directory: Option<PathBuf>,
-    /// A new number at each start.
-    pub incarnation: u64,
 }
 
 impl Options {
@@ -73,9 +71,6 @@ impl Options {
             token_key,
             grace: Duration::from_secs(LEASE_SECONDS),
             directory: None,
-            incarnation: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |d| d.as_secs()),
         }
     }
 }
@@ -97,6 +92,19 @@ pub struct Manager {
     inner: Arc<Inner>,
     // Stops the janitor when the last clone goes.
     _janitor: Arc<janitor::Janitor>,
+}
+
+/// A manager that this does not keep alive.
+#[derive(Clone)]
+pub struct WeakManager {
+    inner: std::sync::Weak<Inner>,
+}
+
+impl WeakManager {
+    /// The cluster map, while the manager lives.
+    pub fn map(&self) -> Option<Arc<ClusterMap>> {
+        Some(self.inner.upgrade()?.map().0)
+    }
 }
 
 pub(crate) struct Inner {
@@ -146,7 +154,7 @@ impl Manager {
                 return Ok(found);
             }
             let made = Super {
-                cluster: rand::random(),
+                cluster: rand::random::<u64>() | 1,
                 secret: rand::random(),
                 born: txn.now,
             };
@@ -160,7 +168,7 @@ impl Manager {
         let locked = reader.bytes(LOCKED)?.is_some();
         let (from, to) = key::table(b't');
         let todo = reader.pairs(&from, &to, 1)?.len() as u64;
-        let mut sessions = Sessions::new(options.incarnation, options.grace);
+        let mut sessions = Sessions::new(options.grace);
         if fresh {
             sessions.end_grace();
         }
@@ -198,6 +206,13 @@ impl Manager {
         *slot = Some(subfiles);
     }
 
+    /// A reference for those whom the manager itself holds.
+    pub fn downgrade(&self) -> WeakManager {
+        WeakManager {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
     /// A connection of a client came.
     pub fn connected(&self, client: u64) {
         self.inner.sessions().connected(client);
@@ -214,7 +229,7 @@ impl Manager {
     }
 
     /// Identity of the cluster.
-    pub fn cluster(&self) -> u128 {
+    pub fn cluster(&self) -> u64 {
         self.inner.superblock.cluster
     }
 
@@ -443,13 +458,14 @@ impl Inner {
             ),
 
             Request::Open {
+                open,
                 place,
                 access,
                 create,
                 exclusive,
             } => {
                 self.open_file(
-                    client, serial, caller, place, access, create, exclusive, done,
+                    client, serial, caller, open, place, access, create, exclusive, done,
                 );
             }
             Request::Reopen {
@@ -662,10 +678,9 @@ impl Inner {
     fn inspect(&self, inodes: &[u64]) -> Result<Response, Failure> {
         limit_numbers(inodes)?;
         // No rights at all: such a grant lets its holder ask for a size and nothing else.
-        let none = Rights::claimed(trireme_proto::Flags::default());
         let grants = inodes
             .iter()
-            .map(|id| self.options.token_key.grant(*id, none));
+            .map(|id| self.options.token_key.grant(*id, Rights::NONE));
         Ok(Response::Grants(grants.collect()))
     }
 

@@ -12,7 +12,7 @@ pub const FORMAT: u8 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Super {
     /// Identity of the cluster.
-    pub cluster: u128,
+    pub cluster: u64,
     /// Keys the directory hash ([`crate::key::home_slot`]).
     pub secret: [u8; 32],
     /// When it was made.

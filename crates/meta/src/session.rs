@@ -55,20 +55,18 @@ pub struct Sessions {
     // Unlinked files whose subfiles are being removed right now: not to be opened any more.
     reaping: HashSet<u64>,
     locks: Locks,
-    next_open: u64,
     grace_until: Instant,
     lock_grace_until: Instant,
 }
 
 impl Sessions {
-    /// Starts empty; `incarnation` keeps the numbers of openings apart from earlier ones.
-    pub fn new(incarnation: u64, grace: Duration) -> Self {
+    /// Starts empty.
+    pub fn new(grace: Duration) -> Self {
         Self {
             clients: HashMap::new(),
             files: HashMap::new(),
             reaping: HashSet::new(),
             locks: Locks::default(),
-            next_open: incarnation << 32,
             grace_until: Instant::now() + grace,
             lock_grace_until: Instant::now() + grace,
         }
@@ -152,15 +150,16 @@ impl Sessions {
         free
     }
 
-    /// Opens a file for a client. `settled` says that the inode's size was final until now.
+    /// Opens a file for a client, as `number`; once, however often it is asked. `settled` says
+    /// that the inode's size was final until now.
     pub fn open(
         &mut self,
         client: u64,
+        number: u64,
         inode: u64,
         access: OpenMode,
         settled: bool,
-        number: Option<u64>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<(), Failure> {
         if self.reaping.contains(&inode) {
             return Err(Failure {
                 errno: Errno::NoEnt,
@@ -168,6 +167,16 @@ impl Sessions {
             });
         }
         let entry = self.clients.entry(client).or_default();
+        if let Some(known) = entry.opens.get(&number) {
+            if known.inode == inode && known.access == access {
+                return Ok(());
+            }
+            let what = format!("opening {number:#x} is another file already");
+            return Err(Failure {
+                errno: Errno::Inval,
+                what,
+            });
+        }
         if entry.opens.len() >= OPENS_PER_CLIENT {
             let what = format!("{OPENS_PER_CLIENT} files are open in one client; close some");
             return Err(Failure {
@@ -175,17 +184,7 @@ impl Sessions {
                 what,
             });
         }
-        let number = number.unwrap_or_else(|| {
-            self.next_open += 1;
-            self.next_open
-        });
-        if entry
-            .opens
-            .insert(number, Opening { inode, access })
-            .is_some()
-        {
-            return Ok(number);
-        }
+        entry.opens.insert(number, Opening { inode, access });
         let file = self.files.entry(inode).or_default();
         if access.write {
             if file.writers == 0 {
@@ -194,7 +193,7 @@ impl Sessions {
             file.writers += 1;
         }
         file.openings += 1;
-        Ok(number)
+        Ok(())
     }
 
     /// The file behind an opening, and whether it may be written.

@@ -295,6 +295,17 @@ impl Drop for Payload<'_> {
 }
 
 impl Responder {
+    /// Whether an answer can be sent now without waiting for a peer that does not read.
+    pub fn is_ready(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut fds = [PollFd::new(&self.out.socket, PollFlags::OUT)];
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     /// Answers with an encoded body. A connection that is gone is nobody's error.
     pub fn reply_body<T: Serialize>(self, body: &T) {
         let sent = self

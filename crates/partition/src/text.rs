@@ -198,9 +198,9 @@ impl<'a> Reader<'a> {
 
     fn number<T: FromStr>(&mut self) -> Result<T, Error> {
         let rest = self.rest.trim_start();
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '-')
-            .unwrap_or(rest.len());
+        let sign = usize::from(rest.starts_with('-'));
+        let digits = rest[sign..].find(|c: char| !c.is_ascii_digit());
+        let digits = digits.map_or(rest.len(), |n| sign + n);
         let number = rest[..digits].parse();
         let number = number.map_err(|_| self.wrong("a number was expected, or it is too large"))?;
         self.rest = &rest[digits..];

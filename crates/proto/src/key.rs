@@ -78,6 +78,8 @@ impl std::fmt::Debug for Key {
 pub struct Rights(u16);
 
 impl Rights {
+    /// Nothing but asking for the size.
+    pub const NONE: Rights = Rights(0);
     /// Reading, and asking for the size.
     pub const READ: Rights = Rights(4);
     /// Writing, truncating and syncing.

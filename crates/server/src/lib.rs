@@ -2,4 +2,5 @@
 //! embedded in any process.
 
 pub mod io;
+pub mod meta;
 pub mod signal;

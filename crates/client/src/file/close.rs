@@ -3,8 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use trireme_net::Deadline;
-use trireme_proto::Op;
-use trireme_proto::message::meta::{Call, Request, Response};
 
 use super::{File, Inner};
 use crate::Result;
@@ -23,21 +21,8 @@ impl Inner {
             return Ok(());
         }
         let size = self.end.load(Ordering::Relaxed);
-        let request = Request::Report {
-            open: self.opened.open,
-            size,
-            written: true,
-        };
-        let call = Call {
-            serial: 0,
-            caller: None,
-            request,
-        };
-        let deadline = self.cluster.deadline();
-        self.cluster
-            .shared
-            .manager
-            .call::<_, Response>(Op::META, &call, deadline)?;
+        let namespace = self.cluster.namespace();
+        namespace.report(self.opened.open, size, true)?;
         Ok(())
     }
 
@@ -47,19 +32,9 @@ impl Inner {
         }
         let wrote = self.wrote.load(Ordering::Relaxed);
         let size = wrote.then(|| self.end.load(Ordering::Relaxed));
-        let request = Request::Close {
-            open: self.opened.open,
-            size,
-        };
-        let call = Call {
-            serial: 0,
-            caller: None,
-            request,
-        };
-        self.cluster
-            .shared
-            .manager
-            .call::<_, Response>(Op::META, &call, deadline)?;
+        let namespace = self.cluster.namespace();
+        let namespace = namespace.with_call_time(deadline.left());
+        namespace.close(self.opened.open, size)?;
         Ok(())
     }
 }

@@ -29,6 +29,7 @@ impl Inner {
         client: u64,
         serial: u64,
         caller: Caller,
+        open: u64,
         place: Place,
         access: OpenMode,
         create: Option<(u32, LayoutWish)>,
@@ -42,7 +43,7 @@ impl Inner {
             )));
         }
         if create.is_none() && !access.write {
-            return done(self.open_for_reading(client, &caller, &place, access));
+            return done(self.open_for_reading(client, &caller, open, &place, access));
         }
         let inner = self.clone();
         self.change(
@@ -65,7 +66,7 @@ impl Inner {
             },
             move |result: Result<(Entry, bool, bool), Failure>| {
                 done(result.and_then(|(entry, created, settled)| {
-                    inner.opened(client, entry, access, created, settled)
+                    inner.opened(client, open, entry, access, created, settled)
                 }));
             },
         );
@@ -75,6 +76,7 @@ impl Inner {
         &self,
         client: u64,
         caller: &Caller,
+        open: u64,
         place: &Place,
         access: OpenMode,
     ) -> Result<Response, Failure> {
@@ -88,20 +90,21 @@ impl Inner {
             may_open(&context, &node, access, place)?;
             Ok(node.entry(id))
         })?;
-        self.opened(client, entry, access, false, true)
+        self.opened(client, open, entry, access, false, true)
     }
 
     /// Notes an opening, then makes sure that the file was not erased just before.
     fn opened(
         &self,
         client: u64,
+        open: u64,
         entry: Entry,
         access: OpenMode,
         created: bool,
         settled: bool,
     ) -> Result<Response, Failure> {
         let inode = entry.attr.inode;
-        let open = self.sessions().open(client, inode, access, settled, None)?;
+        self.sessions().open(client, open, inode, access, settled)?;
         let there = Reader::new(&self.cache).bytes(&key::inode(inode));
         if !matches!(there, Ok(Some(_))) {
             let _ = self.sessions().close(client, open);
@@ -133,9 +136,7 @@ impl Inner {
         };
         may_open(&context, &node, access, &Place::inode(inode))?;
         // Nobody knows what other writers of before the restart have written.
-        let open = self
-            .sessions()
-            .open(client, inode, access, false, Some(open))?;
+        self.sessions().open(client, open, inode, access, false)?;
         let grant = self.grant(inode, access);
         let entry = node.entry(inode);
         Ok(Response::Opened(Opened {

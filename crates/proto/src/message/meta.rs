@@ -177,7 +177,7 @@ pub struct Entry {
 pub struct Opened {
     /// The inode at the time of opening.
     pub entry: Entry,
-    /// Names this opening in `Report` and `Close`.
+    /// Names this opening in `Report` and `Close`; as asked.
     pub open: u64,
     /// For the I/O servers.
     pub grant: Grant,
@@ -350,7 +350,7 @@ pub struct ClusterMap {
     /// Grows with every change.
     pub epoch: u64,
     /// Random, made with the cluster.
-    pub cluster: u128,
+    pub cluster: u64,
     /// All I/O servers ever registered and not retired, by id.
     pub servers: Vec<ServerInfo>,
 }
@@ -453,6 +453,8 @@ pub enum Request {
     },
     /// Open a file, creating it first when `create` says so.
     Open {
+        /// Names this opening from now on; chosen by the client, so that asking twice opens once.
+        open: u64,
         /// Where; an empty path opens the inode itself.
         place: Place,
         /// Access.
