@@ -4,19 +4,25 @@
 //! memory that data can take, whatever clients send. One request, one file, in `request/`.
 
 mod buffer;
+mod register;
 mod request;
 mod session;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use trireme_net::{Address, Handler, Link, Listener, ListenerConfig, Peer};
+use trireme_net::{
+    Address, Deadline, Endpoint, Handler, Link, Listener, ListenerConfig, NetError, Peer,
+};
 use trireme_proto::hello::Role;
-use trireme_proto::{Header, Key, Op, Refusal, refusal::errno};
+use trireme_proto::message::meta::ServerInfo;
+use trireme_proto::{Header, Key, Op, Refusal, limits, refusal::errno};
 use trireme_store::{Store, StoreError};
 
 pub use buffer::BUFFER;
+use register::Registration;
 use session::Session;
 
 /// What an I/O server needs to know.
@@ -34,11 +40,14 @@ pub struct IoConfig {
     pub key: Key,
     /// What the manager signs grants with.
     pub token_key: Key,
+    /// Where to register; `None`: nowhere.
+    pub manager: Option<Endpoint>,
 }
 
 /// A running I/O server.
 #[derive(Debug)]
 pub struct IoServer {
+    _registration: Option<Registration>,
     listener: Listener,
     shared: Arc<Shared>,
 }
@@ -50,7 +59,7 @@ struct Shared {
 }
 
 impl IoServer {
-    /// Opens the disks and starts to listen.
+    /// Opens the disks, starts to listen and registers with the manager.
     pub fn start(config: IoConfig) -> Result<IoServer, IoServerError> {
         raise_descriptor_limit();
         let store = Store::open(&config.dirs, config.server, config.cluster)?;
@@ -62,7 +71,7 @@ impl IoServer {
         let listener = Listener::start(
             ListenerConfig {
                 addresses: config.listen,
-                key: config.key,
+                key: config.key.clone(),
                 role: Role::Io,
                 server: config.server,
                 cluster: config.cluster,
@@ -70,7 +79,25 @@ impl IoServer {
             },
             shared.clone(),
         )?;
-        Ok(IoServer { listener, shared })
+        let info = ServerInfo {
+            id: config.server,
+            addresses: listener
+                .addresses()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            incarnation: shared.store.incarnation().load(Ordering::Relaxed),
+        };
+        let deadline = Deadline::after(limits::CALL_TIME);
+        let registration = config
+            .manager
+            .map(|manager| Registration::start(manager, config.key, info, deadline))
+            .transpose()?;
+        Ok(IoServer {
+            _registration: registration,
+            listener,
+            shared,
+        })
     }
 
     /// Where it really listens.
@@ -80,10 +107,7 @@ impl IoServer {
 
     /// Changes whenever acknowledged bytes may have been lost.
     pub fn incarnation(&self) -> u64 {
-        self.shared
-            .store
-            .incarnation()
-            .load(std::sync::atomic::Ordering::Relaxed)
+        self.shared.store.incarnation().load(Ordering::Relaxed)
     }
 
     /// Ends all connections, writes everything to the disks and marks them clean.
@@ -102,6 +126,9 @@ pub enum IoServerError {
     /// Its sockets.
     #[error(transparent)]
     Listen(#[from] io::Error),
+    /// The manager.
+    #[error("cannot register with the manager: {0}")]
+    Register(#[from] NetError),
 }
 
 impl Handler for Shared {

@@ -3,3 +3,4 @@
 
 pub mod io;
 pub mod meta;
+pub mod signal;

@@ -1,0 +1,29 @@
+//! Waiting for the signals that ask a daemon to stop.
+
+/// SIGINT and SIGTERM, blocked in all threads that start after this.
+#[derive(Debug)]
+pub struct StopSignals {
+    set: libc::sigset_t,
+}
+
+impl StopSignals {
+    /// Blocks them from here on: call before any thread is started.
+    pub fn block() -> StopSignals {
+        // SAFETY: plain calls on a set that lives on this stack; they cannot fail with valid signals.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGINT);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            StopSignals { set }
+        }
+    }
+
+    /// Sleeps until one comes.
+    pub fn wait(&self) {
+        let mut signal = 0;
+        // SAFETY: the set is initialised, the result is a local.
+        while unsafe { libc::sigwait(&raw const self.set, &raw mut signal) } != 0 {}
+    }
+}
