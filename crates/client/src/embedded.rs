@@ -96,8 +96,9 @@ impl Embedded {
             token_key: self.token_key.clone(),
             manager: Some(Endpoint::from_texts(&self.manager_addresses())),
         };
-        let started = IoServer::start(config)
-            .map_err(|error| Error::Invalid(format!("I/O server {server} did not start: {error}")))?;
+        let started = IoServer::start(config).map_err(|error| {
+            Error::Invalid(format!("I/O server {server} did not start: {error}"))
+        })?;
         self.servers[server as usize] = Some(started);
         Ok(())
     }
@@ -105,7 +106,9 @@ impl Embedded {
     /// Stops an I/O server cleanly.
     pub fn stop_server(&mut self, server: u32) -> Result<()> {
         match self.servers[server as usize].take() {
-            Some(running) => running.stop().map_err(|error| Error::Invalid(error.to_string())),
+            Some(running) => running
+                .stop()
+                .map_err(|error| Error::Invalid(error.to_string())),
             None => Ok(()),
         }
     }
@@ -113,7 +116,13 @@ impl Embedded {
     fn manager_addresses(&self) -> Vec<String> {
         self.manager
             .as_ref()
-            .map(|manager| manager.addresses().iter().map(ToString::to_string).collect())
+            .map(|manager| {
+                manager
+                    .addresses()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect()
+            })
             .unwrap_or_default()
     }
 
@@ -139,7 +148,12 @@ impl Embedded {
 
 impl std::fmt::Debug for Embedded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Embedded({} servers in {})", self.servers.len(), self.dir.display())
+        write!(
+            f,
+            "Embedded({} servers in {})",
+            self.servers.len(),
+            self.dir.display()
+        )
     }
 }
 

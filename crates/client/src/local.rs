@@ -81,7 +81,10 @@ impl LocalCluster {
             .dir
             .canonicalize()
             .map_err(Error::local(format!("open {}", up.dir.display())))?;
-        if let Some(running) = Recorded::read(&dir)?.iter().find(|process| process.is_alive(&dir)) {
+        if let Some(running) = Recorded::read(&dir)?
+            .iter()
+            .find(|process| process.is_alive(&dir))
+        {
             return Err(Error::Invalid(format!(
                 "a cluster already runs in {} (process {}): use it, or stop it with `trireme down --dir {}`",
                 dir.display(),
@@ -91,7 +94,9 @@ impl LocalCluster {
         }
         secret::prepare(&dir)?;
         let sockets = SocketDir::of(&dir)?;
-        let servers = up.servers.unwrap_or_else(|| servers_in(&dir).max(1).max(default_servers(&dir)));
+        let servers = up
+            .servers
+            .unwrap_or_else(|| servers_in(&dir).max(1).max(default_servers(&dir)));
         if servers == 0 || servers < servers_in(&dir) {
             return Err(Error::Invalid(format!(
                 "{} has data on {} I/O servers: --servers must be at least that",
@@ -100,7 +105,9 @@ impl LocalCluster {
             )));
         }
         let deadline = Deadline::after(READY);
-        let manager = Launch::manager(up, &dir, &sockets).start(&dir)?.ready(deadline)?;
+        let manager = Launch::manager(up, &dir, &sockets)
+            .start(&dir)?
+            .ready(deadline)?;
         let started: Vec<_> = (0..servers)
             .map(|id| Launch::server(up, &dir, &sockets, id, &manager).start(&dir))
             .collect::<Result<_>>()?;
@@ -108,7 +115,13 @@ impl LocalCluster {
             .into_iter()
             .map(|process| process.ready(deadline))
             .collect::<Result<Vec<_>>>()?;
-        let cluster = LocalCluster { up: up.clone(), dir, sockets, manager, servers };
+        let cluster = LocalCluster {
+            up: up.clone(),
+            dir,
+            sockets,
+            manager,
+            servers,
+        };
         cluster.record()?;
         let descriptor = cluster.descriptor()?;
         descriptor.write(&cluster.dir.join(FILE_NAME))?;
@@ -119,8 +132,10 @@ impl LocalCluster {
     }
 
     fn record(&self) -> Result<()> {
-        let all: Vec<_> =
-            std::iter::once(&self.manager).chain(&self.servers).map(Process::recorded).collect();
+        let all: Vec<_> = std::iter::once(&self.manager)
+            .chain(&self.servers)
+            .map(Process::recorded)
+            .collect();
         Recorded::write(&self.dir, &all)
     }
 
@@ -216,9 +231,13 @@ impl Drop for LocalCluster {
 
 /// Stops the cluster that runs in `dir`; gives the number of processes that were stopped.
 pub fn down(dir: &Path) -> Result<usize> {
-    let dir = dir.canonicalize().map_err(Error::local(format!("open {}", dir.display())))?;
-    let alive: Vec<_> =
-        Recorded::read(&dir)?.into_iter().filter(|process| process.is_alive(&dir)).collect();
+    let dir = dir
+        .canonicalize()
+        .map_err(Error::local(format!("open {}", dir.display())))?;
+    let alive: Vec<_> = Recorded::read(&dir)?
+        .into_iter()
+        .filter(|process| process.is_alive(&dir))
+        .collect();
     let deadline = Deadline::after(STOP);
     for process in &alive {
         process.ask_to_stop();
@@ -241,7 +260,9 @@ fn forget(dir: &Path) {
 }
 
 fn servers_in(dir: &Path) -> u32 {
-    (0..).take_while(|id| dir.join(format!("io{id}")).is_dir()).count() as u32
+    (0..)
+        .take_while(|id| dir.join(format!("io{id}")).is_dir())
+        .count() as u32
 }
 
 fn default_servers(dir: &Path) -> u32 {
@@ -250,6 +271,13 @@ fn default_servers(dir: &Path) -> u32 {
 
 fn unix_and_tcp(sockets: &SocketDir, name: &str, listen: Option<&str>) -> Vec<String> {
     let host = listen.unwrap_or("127.0.0.1");
-    let host = if host.contains(':') { host.to_owned() } else { format!("{host}:0") };
-    vec![Address::Unix(sockets.path(name)).to_string(), Address::Tcp(host).to_string()]
+    let host = if host.contains(':') {
+        host.to_owned()
+    } else {
+        format!("{host}:0")
+    };
+    vec![
+        Address::Unix(sockets.path(name)).to_string(),
+        Address::Tcp(host).to_string(),
+    ]
 }

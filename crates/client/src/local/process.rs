@@ -43,7 +43,12 @@ pub(super) struct Starting {
 
 impl Launch {
     pub fn manager(up: &Up, dir: &Path, sockets: &SocketDir) -> Launch {
-        Launch::new(up, dir, "meta".into(), unix_and_tcp(sockets, "meta", up.listen.as_deref()))
+        Launch::new(
+            up,
+            dir,
+            "meta".into(),
+            unix_and_tcp(sockets, "meta", up.listen.as_deref()),
+        )
     }
 
     pub fn server(up: &Up, dir: &Path, sockets: &SocketDir, id: u32, manager: &Process) -> Launch {
@@ -52,7 +57,9 @@ impl Launch {
         let mut launch = Launch::new(up, dir, name, listen);
         launch.arguments.extend(["--id".into(), id.to_string()]);
         for address in &manager.addresses {
-            launch.arguments.extend(["--manager".into(), address.clone()]);
+            launch
+                .arguments
+                .extend(["--manager".into(), address.clone()]);
         }
         launch
     }
@@ -70,7 +77,13 @@ impl Launch {
             "--token-key-file".into(),
             text(secret::token_key_path(dir)),
         ];
-        Launch { name, binary: up.binary.clone(), arguments, listen, detach: up.detach }
+        Launch {
+            name,
+            binary: up.binary.clone(),
+            arguments,
+            listen,
+            detach: up.detach,
+        }
     }
 
     /// Listens where it did before, so that clients find it again.
@@ -83,13 +96,20 @@ impl Launch {
         use std::os::unix::process::CommandExt;
         let log = dir.join(format!("{}.log", self.name));
         let failed = |what: &str| Error::local(format!("{what} {}", log.display()));
-        let sink = File::options().create(true).append(true).open(&log).map_err(failed("open"))?;
+        let sink = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(failed("open"))?;
         let mut command = Command::new(&self.binary);
         command.args(&self.arguments);
         for address in &self.listen {
             command.args(["--listen", address]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(sink);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(sink);
         if self.detach {
             // Its own group: a Ctrl-C in this terminal is not for it.
             command.process_group(0);
@@ -100,7 +120,12 @@ impl Launch {
             .spawn()
             .map_err(Error::local(format!("start {}", self.binary.display())))?;
         let output = child.stdout.take().expect("was asked for");
-        let process = Process { name: self.name, addresses: Vec::new(), child, log };
+        let process = Process {
+            name: self.name,
+            addresses: Vec::new(),
+            child,
+            log,
+        };
         Ok(Starting { process, output })
     }
 }
@@ -172,7 +197,10 @@ impl Process {
     }
 
     pub(super) fn recorded(&self) -> Recorded {
-        Recorded { name: self.name.clone(), pid: self.pid() }
+        Recorded {
+            name: self.name.clone(),
+            pid: self.pid(),
+        }
     }
 
     fn last_words(&self) -> String {
@@ -199,8 +227,10 @@ impl Recorded {
     pub fn read(dir: &Path) -> Result<Vec<Recorded>> {
         let path = dir.join(PROCESSES);
         match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|error| Error::Descriptor { path, why: error.to_string() }),
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| Error::Descriptor {
+                path,
+                why: error.to_string(),
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(Error::local(format!("read {}", path.display()))(error)),
         }
@@ -220,9 +250,12 @@ impl Recorded {
 
     /// Whether the process with this number is still ours: numbers are used again.
     pub fn is_alive(&self, dir: &Path) -> bool {
-        let Ok(line) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else { return false };
+        let Ok(line) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else {
+            return false;
+        };
         let ours = dir.join(&self.name);
-        line.split(|byte| *byte == 0).any(|word| word == ours.as_os_str().as_encoded_bytes())
+        line.split(|byte| *byte == 0)
+            .any(|word| word == ours.as_os_str().as_encoded_bytes())
     }
 
     pub fn ask_to_stop(&self) {

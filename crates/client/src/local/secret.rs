@@ -36,7 +36,11 @@ pub(crate) fn token_key(dir: &Path) -> Result<Key> {
 }
 
 fn read_or_make(path: &Path) -> Result<Key> {
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let made = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
     match made {
         Ok(mut file) => {
             let key = Key::new(random_bytes());
@@ -51,8 +55,8 @@ fn read_or_make(path: &Path) -> Result<Key> {
 }
 
 fn read(path: &Path) -> Result<Key> {
-    let text = std::fs::read_to_string(path)
-        .map_err(Error::local(format!("read {}", path.display())))?;
+    let text =
+        std::fs::read_to_string(path).map_err(Error::local(format!("read {}", path.display())))?;
     Key::from_text(&text).ok_or_else(|| Error::Descriptor {
         path: path.into(),
         why: "a key file holds 64 hexadecimal digits".into(),

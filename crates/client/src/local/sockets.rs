@@ -24,11 +24,21 @@ impl SocketDir {
             let uid = rustix::process::getuid().as_raw();
             run = PathBuf::from(format!("/tmp/trireme-{uid}-{:016x}", hasher.finish()));
         }
-        let failed = |error| Error::Local { what: format!("create {}", run.display()), source: error };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&run).map_err(failed)?;
+        let failed = |error| Error::Local {
+            what: format!("create {}", run.display()),
+            source: error,
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&run)
+            .map_err(failed)?;
         let owner = std::fs::metadata(&run).map_err(failed)?.uid();
         if owner != rustix::process::getuid().as_raw() {
-            return Err(Error::Invalid(format!("{} belongs to user {owner}", run.display())));
+            return Err(Error::Invalid(format!(
+                "{} belongs to user {owner}",
+                run.display()
+            )));
         }
         Ok(SocketDir(run))
     }
