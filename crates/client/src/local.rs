@@ -211,13 +211,12 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// Waits until one of the processes ends by itself; gives its name.
+    /// The name of a process that has ended by itself, if one has.
     pub fn watch(&mut self) -> Option<String> {
         self.servers
             .iter_mut()
             .chain([&mut self.manager])
-            .find(|process| process.has_ended())
-            .map(|process| process.name.clone())
+            .find_map(|process| process.has_ended().then(|| process.name.clone()))
     }
 }
 

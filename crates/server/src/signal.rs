@@ -39,3 +39,11 @@ impl StopSignals {
         }
     }
 }
+
+/// Asks the kernel to send SIGTERM to this process when the one that started it ends, however.
+pub fn stop_with_parent() {
+    let signal = Some(rustix::process::Signal::TERM);
+    if rustix::process::set_parent_process_death_signal(signal).is_err() {
+        tracing::warn!("this server will not notice when its parent ends");
+    }
+}

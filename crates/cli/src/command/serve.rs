@@ -157,9 +157,6 @@ fn ready(addresses: &[Address]) {
 
 fn follow_parent(common: &Common) {
     if common.with_parent {
-        let term = Some(rustix::process::Signal::TERM);
-        if let Err(error) = rustix::process::set_parent_process_death_signal(term) {
-            tracing::warn!("cannot follow the parent process: {error}");
-        }
+        trireme_server::signal::stop_with_parent();
     }
 }
