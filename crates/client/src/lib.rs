@@ -24,6 +24,7 @@
 //!
 //! What each call promises is in `docs/semantics.md`.
 
+mod attributes;
 mod cluster;
 mod descriptor;
 pub mod embedded;
@@ -34,6 +35,7 @@ pub mod namespace;
 mod open;
 mod options;
 mod pending;
+pub mod strays;
 mod transfer;
 mod view;
 

@@ -26,6 +26,18 @@ impl StopSignals {
         // SAFETY: the set is initialised, the result is a local.
         while unsafe { libc::sigwait(&raw const self.set, &raw mut signal) } != 0 {}
     }
+
+    /// Sleeps until one comes or `time` is over; true when one came.
+    pub fn wait_for(&self, time: std::time::Duration) -> bool {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+        };
+        // SAFETY: the set is initialised, the time is a local, no details are asked for.
+        unsafe {
+            libc::sigtimedwait(&raw const self.set, std::ptr::null_mut(), &raw const time) > 0
+        }
+    }
 }
 
 /// Asks the kernel to send SIGTERM to this process when the one that started it ends, however.

@@ -1,20 +1,18 @@
-//! `trireme serve`: one server in this process; `trireme up` starts a whole cluster of them.
+//! `trireme serve`: one server in the foreground. `trireme up` starts these by itself.
 
+use anyhow::Context as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-use anyhow::Context;
 use trireme_net::{Address, Endpoint};
 use trireme_proto::Key;
 use trireme_server::io::{IoConfig, IoServer};
-use trireme_server::meta::{MetaConfig, MetaServer};
+use trireme_server::meta::{EngineKind, MetaConfig, MetaServer};
 use trireme_server::signal::StopSignals;
 
-/// Run one server in the foreground until Ctrl-C or SIGTERM, then stop cleanly.
+/// Run one server in the foreground (`up` does this for you)
 ///
-/// Prints one line, `ready ADDRESS...`, once it answers. On many machines: run `serve meta` on one,
-/// `serve io --id 0`, `--id 1`, ... on others, all with the same key files, and give
-/// clients the manager's address with `--cluster tcp:HOST:PORT`.
+/// A cluster by hand, on several hosts: make a key file of 64 hexadecimal digits for all, another
+/// one for the servers only, start `serve meta` on one host, then `serve io` where the disks are.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -23,110 +21,142 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Role {
-    Io(Io),
+    /// The metadata manager
     Meta(Meta),
+    /// An I/O server
+    Io(Io),
 }
 
 #[derive(clap::Args)]
 struct Common {
-    /// Where to listen: unix:/path or tcp:host:port (port 0 picks one); may be given several times
-    #[arg(long = "listen", value_name = "ADDRESS", required = true)]
-    listen: Vec<Address>,
-    /// File with the cluster key, 64 hexadecimal digits; needed to listen beyond this host
+    /// Where to listen: unix:/path or tcp:host:port (port 0 picks one); repeat for more
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    listen: Vec<String>,
+    /// The cluster key, which clients have too; without it only loopback is listened on
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// File with the key that only servers have: the manager signs with it what clients may do
+    /// The key that only servers have
     #[arg(long, value_name = "FILE")]
     token_key_file: PathBuf,
-    /// Stop when the process that started this one ends
+    /// End when the process that started this one ends
     #[arg(long, hide = true)]
     with_parent: bool,
 }
 
-/// An I/O server: stores its share of each file in local directories.
-#[derive(clap::Args)]
-struct Io {
-    /// Number of this server; stays with its data for ever
-    #[arg(long)]
-    id: u32,
-    /// A directory ("disk") to store in; may be given several times
-    #[arg(long = "dir", value_name = "DIR", required = true)]
-    dirs: Vec<PathBuf>,
-    /// Address of the metadata manager; may be given several times
-    #[arg(long = "manager", value_name = "ADDRESS", required = true)]
-    manager: Vec<Address>,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// The metadata manager: names, layouts, locks.
 #[derive(clap::Args)]
 struct Meta {
-    /// Directory for the metadata
-    #[arg(long = "dir", value_name = "DIR")]
+    /// Where the metadata is kept
+    #[arg(long)]
     dir: PathBuf,
+    /// Engine of a new directory; an existing one keeps its own
+    #[arg(long, value_enum, default_value = "fjall")]
+    engine: EngineName,
     #[command(flatten)]
     common: Common,
 }
 
-/// Runs the server.
+#[derive(clap::Args)]
+struct Io {
+    /// The server's number in the cluster, the same at each start
+    #[arg(long)]
+    id: u32,
+    /// A directory on one of its disks; repeat for more
+    #[arg(long, required = true)]
+    dir: Vec<PathBuf>,
+    /// Where the metadata manager is; repeat for more addresses of it
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    manager: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum EngineName {
+    /// Log-structured merge tree: faster commits
+    Fjall,
+    /// B-tree in one file: faster scans
+    Redb,
+}
+
+/// Runs until asked to stop.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    // Before any thread: only `wait` below sees the signals.
     let signals = StopSignals::block();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TRIREME_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     match &args.role {
+        Role::Meta(meta) => {
+            follow_parent(&meta.common);
+            let (listen, key, token_key) = meta.common.read()?;
+            let mut config = MetaConfig::new(meta.dir.clone(), listen, key, token_key);
+            config.engine = match meta.engine {
+                EngineName::Fjall => EngineKind::Fjall,
+                EngineName::Redb => EngineKind::Redb,
+            };
+            let server = MetaServer::start(config)?;
+            ready(server.addresses());
+            signals.wait();
+            server.stop();
+        }
         Role::Io(io) => {
-            let common = io.common.prepare()?;
+            follow_parent(&io.common);
+            let (listen, key, token_key) = io.common.read()?;
             let server = IoServer::start(IoConfig {
                 server: io.id,
                 cluster: 0,
-                dirs: io.dirs.clone(),
-                listen: io.common.listen.clone(),
-                key: common.0,
-                token_key: common.1,
-                manager: Some(Endpoint::new(io.manager.clone())),
+                dirs: io.dir.clone(),
+                listen,
+                key,
+                token_key,
+                manager: Some(Endpoint::from_texts(&io.manager)),
             })?;
-            ready(server.addresses())?;
+            ready(server.addresses());
             signals.wait();
             server.stop()?;
-        }
-        Role::Meta(meta) => {
-            let common = meta.common.prepare()?;
-            let config = MetaConfig::new(
-                meta.dir.clone(),
-                meta.common.listen.clone(),
-                common.0,
-                common.1,
-            );
-            let server = MetaServer::start(config)?;
-            ready(server.addresses())?;
-            signals.wait();
-            server.stop();
         }
     }
     Ok(())
 }
 
 impl Common {
-    fn prepare(&self) -> anyhow::Result<(Key, Key)> {
-        if self.with_parent {
-            trireme_server::signal::stop_with_parent();
-        }
-        let key = self.key_file.as_deref().map_or(Ok(Key::open()), read_key)?;
-        Ok((key, read_key(&self.token_key_file)?))
+    fn read(&self) -> anyhow::Result<(Vec<Address>, Key, Key)> {
+        let listen = self
+            .listen
+            .iter()
+            .map(|text| text.parse().map_err(anyhow::Error::msg))
+            .collect::<anyhow::Result<_>>()?;
+        let key = match &self.key_file {
+            Some(path) => read_key(path)?,
+            None => Key::open(),
+        };
+        Ok((listen, key, read_key(&self.token_key_file)?))
     }
 }
 
 fn read_key(path: &Path) -> anyhow::Result<Key> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the key file {}", path.display()))?;
-    Key::from_text(&text)
-        .with_context(|| format!("{}: a key is 64 hexadecimal digits", path.display()))
+        .with_context(|| format!("read the key file {}", path.display()))?;
+    Key::from_text(&text).with_context(|| {
+        format!(
+            "{}: a key file holds 64 hexadecimal digits (openssl rand -hex 32)",
+            path.display()
+        )
+    })
 }
 
-/// Tells whoever started this process; a closed pipe is nobody listening.
-fn ready(addresses: &[Address]) -> anyhow::Result<()> {
-    let words: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "ready {}", words.join(" "));
-    let _ = out.flush();
-    Ok(())
+/// Tells whoever started us that clients can come, and where.
+fn ready(addresses: &[Address]) {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    println!("ready {}", addresses.join(" "));
+    let _ = std::io::stdout().flush();
+}
+
+fn follow_parent(common: &Common) {
+    if common.with_parent {
+        trireme_server::signal::stop_with_parent();
+    }
 }

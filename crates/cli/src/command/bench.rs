@@ -1,0 +1,24 @@
+//! `trireme bench`: what the system does, beside what the machine can do, in the same run.
+
+mod meta;
+
+use crate::context::Context;
+
+/// Measure, beside the same work done directly on the local file system
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Meta(meta::Args),
+}
+
+/// Measures.
+pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    match &args.what {
+        What::Meta(args) => meta::run(context, args),
+    }
+}
