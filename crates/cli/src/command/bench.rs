@@ -1,6 +1,8 @@
 //! `trireme bench`: what the system does, beside what the machine can do, in the same run.
 
+mod crew;
 mod meta;
+mod stream;
 
 use crate::context::Context;
 
@@ -14,11 +16,13 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Meta(meta::Args),
+    Stream(stream::Args),
 }
 
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
         What::Meta(args) => meta::run(context, args),
+        What::Stream(args) => stream::run(context, args),
     }
 }
