@@ -1,6 +1,7 @@
 //! `trireme bench`: what the system does, beside what the machine can do, in the same run.
 
 mod crew;
+mod growth;
 mod meta;
 mod stream;
 
@@ -15,6 +16,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Growth(growth::Args),
     Meta(meta::Args),
     Stream(stream::Args),
 }
@@ -22,6 +24,7 @@ enum What {
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
+        What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
         What::Stream(args) => stream::run(context, args),
     }
