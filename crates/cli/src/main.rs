@@ -83,7 +83,7 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("trireme: {error:#}");
+            eprintln!("trireme: {}", output::error(&error));
             std::process::ExitCode::FAILURE
         }
     }

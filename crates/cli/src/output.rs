@@ -4,6 +4,25 @@ use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trireme_proto::message::meta::{Attr, Entry, Kind, Time};
 
+/// An error with its causes, each said once: many messages contain their cause already.
+pub fn error(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let last = matches!(cause.downcast_ref(), Some(trireme::Error::At { .. }));
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        // It has said what is to be said of the refusal below it.
+        if last {
+            break;
+        }
+    }
+    text
+}
+
 /// Prints one JSON value on a line of its own.
 pub fn print_json(value: &Value) {
     println!("{value:#}");

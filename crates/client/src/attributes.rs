@@ -94,7 +94,7 @@ impl Cluster {
 }
 
 /// Names the file in an error.
-pub(crate) fn at(path: &Path) -> impl FnOnce(NetError) -> Error {
+pub fn at(path: &Path) -> impl FnOnce(NetError) -> Error {
     let path = path.display().to_string();
     move |source| Error::At { path, source }
 }

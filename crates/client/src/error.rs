@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Net(#[from] NetError),
     /// The same, of a call on a named file.
-    #[error("{path}: {source}")]
+    #[error("{}", describe(path, source))]
     At {
         /// Which file.
         path: String,
@@ -73,6 +73,21 @@ impl Error {
         let what = what.into();
         move |source| Error::Local { what, source }
     }
+}
+
+/// A refusal is about the file, whoever refused: "/a/b: no such file or directory". The rest is about
+/// a server.
+fn describe(path: &str, source: &NetError) -> String {
+    let NetError::Refused { source, .. } = source else {
+        return format!("{path}: {source}");
+    };
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let message = source.message.as_str();
+    let reason = [path, last]
+        .iter()
+        .find_map(|name| message.strip_prefix(name)?.strip_prefix(": "))
+        .unwrap_or(message);
+    format!("{path}: {reason}")
 }
 
 impl From<Error> for std::io::Error {

@@ -39,6 +39,7 @@ pub mod strays;
 mod transfer;
 mod view;
 
+pub use attributes::at;
 pub use cluster::{Cluster, ServerStatus};
 pub use descriptor::Descriptor;
 pub use error::Error;

@@ -93,7 +93,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
                 while let Some(job) = next() {
                     if let Err(error) = copy::file(&world, job, args.force, &bar, &tally) {
                         let error = error.context(format!("{} to {}", job.from, job.to));
-                        bar.suspend(|| eprintln!("trireme: {error:#}"));
+                        bar.suspend(|| eprintln!("trireme: {}", output::error(&error)));
                         failures
                             .lock()
                             .expect("no panic under this lock")

@@ -74,7 +74,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         } else {
             namespace
                 .mkdir(&path, args.mode)
-                .map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+                .map_err(trireme::at(&path))?;
         }
         if wish != LayoutWish::default() {
             namespace.set_layout(&path, wish.clone())?;
@@ -94,12 +94,10 @@ pub fn make_all(namespace: &Namespace, path: &Path, mode: u32) -> anyhow::Result
         Err(error) if error.errno() == 2 => {
             make_all(namespace, path.parent().unwrap_or(Path::new("/")), mode)?;
             match namespace.mkdir(path, mode) {
-                Err(error) if error.errno() != EEXIST => {
-                    Err(anyhow::anyhow!("{}: {error}", path.display()))
-                }
+                Err(error) if error.errno() != EEXIST => Err(trireme::at(path)(error).into()),
                 _ => Ok(()),
             }
         }
-        Err(error) => Err(anyhow::anyhow!("{}: {error}", path.display())),
+        Err(error) => Err(trireme::at(path)(error).into()),
     }
 }

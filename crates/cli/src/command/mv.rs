@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::name::on_cluster;
+use anyhow::Context as _;
 use std::ffi::OsString;
 use trireme_proto::message::meta::{Kind, RenameMode};
 
@@ -51,7 +52,8 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         };
         namespace
             .rename_with(&path, &to, mode)
-            .map_err(|e| anyhow::anyhow!("{} to {}: {e}", path.display(), to.display()))?;
+            .map_err(trireme::at(&path))
+            .with_context(|| format!("to {}", to.display()))?;
     }
     Ok(())
 }

@@ -50,7 +50,10 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             );
             remove_tree(&cluster, &path, &removed)?;
         } else {
-            cluster.namespace().unlink(&path)?;
+            cluster
+                .namespace()
+                .unlink(&path)
+                .map_err(trireme::at(&path))?;
             removed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -105,7 +108,7 @@ pub fn remove_tree(cluster: &Cluster, path: &Path, removed: &AtomicU64) -> anyho
         }
     }
     match namespace.rmdir(path) {
-        Err(error) if error.errno() != ENOENT => Err(error.into()),
+        Err(error) if error.errno() != ENOENT => Err(trireme::at(path)(error).into()),
         _ => {
             removed.fetch_add(1, Ordering::Relaxed);
             Ok(())

@@ -79,7 +79,13 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
         output::bytes(layout.unit),
         layout.servers.len()
     )?;
-    let columns = WIDTH.min(size.div_ceil(layout.unit).max(1));
+    // A column is a whole number of units, so that edges of units are edges of columns.
+    let step = size
+        .div_ceil(layout.unit)
+        .div_ceil(WIDTH)
+        .max(1)
+        .saturating_mul(layout.unit);
+    let columns = size.div_ceil(step);
     for (index, server) in layout.servers.iter().enumerate() {
         let part = partition.part(index as u32)?;
         let mut bar = String::new();
@@ -111,12 +117,8 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
             named.join(" ")
         )?;
     }
-    if columns > 0 && size > 0 {
-        writeln!(
-            text,
-            "           one column is {}",
-            output::bytes(size.div_ceil(columns))
-        )?;
+    if columns > 0 {
+        writeln!(text, "           one column is {}", output::bytes(step))?;
     }
     Ok(text)
 }
