@@ -23,8 +23,8 @@ pub struct Args {
 
 /// Draws.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
-    let cluster = context.connect()?;
     let path = on_cluster(&args.name)?;
+    let cluster = context.connect()?;
     let entry = cluster.stat(&path)?;
     let Some(layout) = &entry.layout else {
         anyhow::bail!(
