@@ -1,3 +1,22 @@
-//! Checks on the repository itself; `cargo run -p xtask` runs them all.
+//! Checks on the repository itself: who depends on whom, and that it stays tidy.
+//!
+//! `cargo run -p xtask` runs them all and names every offence; `./test` calls it.
 
-fn main() {}
+mod layers;
+mod tidy;
+
+use std::path::Path;
+
+fn main() -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the repository");
+    let mut offences = layers::check(root)?;
+    offences.extend(tidy::check(root)?);
+    for offence in &offences {
+        eprintln!("{offence}");
+    }
+    anyhow::ensure!(offences.is_empty(), "{} offences", offences.len());
+    println!("layers and tidiness: nothing to complain about");
+    Ok(())
+}

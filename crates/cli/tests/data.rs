@@ -88,12 +88,12 @@ fn exercise(file: &File, seed: u64, steps: u32) {
 #[test]
 fn eight_clients_on_four_servers_read_and_write_as_the_model_does() {
     let world = world(4);
-    for round in 0..12u64 {
+    for round in 0..support::times(12) {
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let world = &world;
                 scope.spawn(move || {
-                    let seed = round * CLIENTS + client;
+                    let seed = support::seed() + round * CLIENTS + client;
                     let unit = [512, 4096, 10_000, 65536][(seed % 4) as usize];
                     let file = create(world, &format!("/fsx-{seed}"), unit);
                     exercise(&file, seed, 60);
@@ -107,10 +107,10 @@ fn eight_clients_on_four_servers_read_and_write_as_the_model_does() {
 fn writers_of_neighbouring_bytes_never_disturb_each_other() {
     let world = world(4);
     const BYTES: u64 = 3_000_000;
-    for round in 0..4u64 {
+    for round in 0..support::times(4) {
         let path = format!("/pieces-{round}");
         // Cut the file at random into pieces of 1 byte to 1 MiB and deal them to the writers.
-        let mut random = Random::new(round);
+        let mut random = Random::new(support::seed() + round);
         let mut pieces: Vec<Vec<(u64, u64)>> = vec![Vec::new(); CLIENTS as usize];
         let mut at = 0;
         while at < BYTES {

@@ -23,10 +23,10 @@ fn layout(unit: u64) -> LayoutWish {
 
 #[test]
 fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
-    const KILLS: u32 = 50;
     const CLIENTS: u64 = 4;
     const REGION: u64 = 400_000;
     let mut world = world(4);
+    let kills = support::times(50);
     let stop = AtomicBool::new(false);
     let writes = AtomicU64::new(0);
     let options = Options {
@@ -48,7 +48,7 @@ fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
                         .layout(layout(4096))
                         .open(client, "/killed")
                         .unwrap();
-                    let mut random = Random::new(number as u64 + 1);
+                    let mut random = Random::new(support::seed() + number as u64 + 1);
                     let mut model = vec![0; REGION as usize];
                     let base = number as u64 * REGION;
                     while !stop.load(Ordering::Relaxed) {
@@ -70,8 +70,8 @@ fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
                 })
             })
             .collect();
-        let mut random = Random::new(99);
-        for kill in 0..KILLS {
+        let mut random = Random::new(support::seed() + 99);
+        for kill in 0..kills {
             std::thread::sleep(Duration::from_millis(random.below(60)));
             // One in ten is the manager.
             if kill % 10 == 9 {
@@ -261,7 +261,7 @@ impl Drop for Small {
 fn a_full_disk_is_enospc_to_the_writer_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_small) = Small::mount(dir.path().join("io1")) else {
-        println!("skipped: mounting a small file system needs root");
+        support::skip("full disk", "mounting a small file system needs root");
         return;
     };
     std::fs::create_dir_all(dir.path().join("io0")).unwrap();

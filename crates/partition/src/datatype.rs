@@ -192,6 +192,9 @@ impl Datatype {
         if count == 0 || self.is_nothing() {
             return Self::bytes(0);
         }
+        if count == 1 {
+            return Ok(self.clone());
+        }
         let size = self
             .size
             .checked_mul(count)

@@ -34,6 +34,7 @@ pub mod pack;
 mod part;
 mod partition;
 mod raw;
+mod row;
 mod text;
 mod walk;
 mod wire;

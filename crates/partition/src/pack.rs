@@ -5,13 +5,13 @@
 //! a tile stays in the first-level cache while each owner takes its records from it.
 
 use crate::cursor::Batch;
-use crate::walk::Batches;
+use crate::row::{ROW, Walks, collect_row, deal_row};
 use crate::{Error, Part};
 use std::ops::Range;
 
-/// Bytes of the block handled at a time: half of a common first-level data cache, so that a tile
-/// and the lines that the owners write fit together.
-const TILE: u64 = 16 << 10;
+/// Longest single copy. The C library copies longer ones with `rep movsb`, which some processors do
+/// byte by byte when source and target are alike modulo the page size, as buffers often are.
+const COPY: usize = 2048;
 
 /// One owner of bytes in a block, with the window of its own bytes that `buffer` holds.
 pub struct Owner<'a, B> {
@@ -51,23 +51,28 @@ pub fn unpack(block: &[u8], offset: u64, owners: &mut [Owner<'_, &mut [u8]>]) ->
     for owner in &*owners {
         check_window(owner.part, owner.view, owner.buffer.len(), &range)?;
     }
-    if let [owner] = owners {
-        // Nobody shares the tiles: long batches are better.
-        for batch in owner.part.batches(range) {
-            let (file, view) = (batch.file - offset, batch.view - owner.view);
-            copy(Places::gather(&batch, file, view), block, owner.buffer);
-        }
-        return Ok(());
-    }
-    let mut walks: Vec<Batches<'_>> = owners
-        .iter()
-        .map(|owner| owner.part.batches(range.clone()))
-        .collect();
-    for end in tiles(range) {
-        for (walk, owner) in walks.iter_mut().zip(&mut *owners) {
-            while let Some(batch) = walk.take_before(end) {
-                let (file, view) = (batch.file - offset, batch.view - owner.view);
-                copy(Places::gather(&batch, file, view), block, owner.buffer);
+    let mut walks = Walks::new(owners.iter().map(|owner| owner.part), &range);
+    for end in walks.tiles(range) {
+        for (row, owners) in walks.rows.iter_mut().zip(owners.chunks_mut(ROW)) {
+            while row.advance(end) {
+                let whole = <&mut [_; ROW]>::try_from(&mut *owners);
+                if let (Some(shape), Ok(owners)) = (row.alike(), whole) {
+                    let starts = row.starts(owners.each_ref().map(|owner| owner.view));
+                    let buffers = owners.each_mut().map(|owner| &mut *owner.buffer);
+                    deal_row(
+                        &shape,
+                        &block[(shape.file - offset) as usize..],
+                        buffers,
+                        starts,
+                    );
+                    continue;
+                }
+                for (batch, owner) in row.taken.iter().zip(&mut *owners) {
+                    if let Some(batch) = batch {
+                        let (file, view) = (batch.file - offset, batch.view - owner.view);
+                        copy(&Places::gather(batch, file, view), block, owner.buffer);
+                    }
+                }
             }
         }
     }
@@ -83,22 +88,23 @@ pub fn pack(block: &mut [u8], offset: u64, owners: &[Owner<'_, &[u8]>]) -> Resul
     for owner in owners {
         check_window(owner.part, owner.view, owner.buffer.len(), &range)?;
     }
-    if let [owner] = owners {
-        for batch in owner.part.batches(range) {
-            let (file, view) = (batch.file - offset, batch.view - owner.view);
-            copy(Places::scatter(&batch, file, view), owner.buffer, block);
-        }
-        return Ok(());
-    }
-    let mut walks: Vec<Batches<'_>> = owners
-        .iter()
-        .map(|owner| owner.part.batches(range.clone()))
-        .collect();
-    for end in tiles(range) {
-        for (walk, owner) in walks.iter_mut().zip(owners) {
-            while let Some(batch) = walk.take_before(end) {
-                let (file, view) = (batch.file - offset, batch.view - owner.view);
-                copy(Places::scatter(&batch, file, view), owner.buffer, block);
+    let mut walks = Walks::new(owners.iter().map(|owner| owner.part), &range);
+    for end in walks.tiles(range) {
+        for (row, owners) in walks.rows.iter_mut().zip(owners.chunks(ROW)) {
+            while row.advance(end) {
+                if let (Some(shape), Ok(owners)) = (row.alike(), <&[_; ROW]>::try_from(owners)) {
+                    let starts = row.starts(owners.each_ref().map(|owner| owner.view));
+                    let buffers = owners.each_ref().map(|owner| owner.buffer);
+                    let block = &mut block[(shape.file - offset) as usize..];
+                    collect_row(&shape, block, buffers, starts);
+                    continue;
+                }
+                for (batch, owner) in row.taken.iter().zip(owners) {
+                    if let Some(batch) = batch {
+                        let (file, view) = (batch.file - offset, batch.view - owner.view);
+                        copy(&Places::scatter(batch, file, view), owner.buffer, block);
+                    }
+                }
             }
         }
     }
@@ -110,13 +116,6 @@ fn block_range(len: usize, offset: u64) -> Result<Range<u64>, Error> {
         .checked_add(len as u64)
         .filter(|&end| end <= crate::MAX_FILE);
     Ok(offset..end.ok_or(Error::overflow("the block"))?)
-}
-
-fn tiles(range: Range<u64>) -> impl Iterator<Item = u64> {
-    let end = range.end;
-    range
-        .step_by(TILE as usize)
-        .map(move |start| end.min(start + TILE))
 }
 
 fn check_window(part: &Part, view: u64, len: usize, range: &Range<u64>) -> Result<(), Error> {
@@ -172,17 +171,12 @@ impl Places {
     }
 }
 
-fn copy(places: Places, from: &[u8], to: &mut [u8]) {
-    if places.count == 1 {
-        let source = &from[places.from..places.from + places.len];
-        to[places.to..places.to + places.len].copy_from_slice(source);
-        return;
-    }
+fn copy(places: &Places, from: &[u8], to: &mut [u8]) {
     match places.len {
-        4 => records::<4>(&places, from, to),
-        8 => records::<8>(&places, from, to),
-        16 => records::<16>(&places, from, to),
-        _ => runs(&places, from, to),
+        4 if places.count > 1 => records::<4>(places, from, to),
+        8 if places.count > 1 => records::<8>(places, from, to),
+        16 if places.count > 1 => records::<16>(places, from, to),
+        _ => runs(places, from, to),
     }
 }
 
@@ -190,7 +184,14 @@ fn copy(places: Places, from: &[u8], to: &mut [u8]) {
 fn runs(places: &Places, from: &[u8], to: &mut [u8]) {
     let (mut a, mut b) = (places.from, places.to);
     for _ in 0..places.count {
-        to[b..b + places.len].copy_from_slice(&from[a..a + places.len]);
+        let (target, source) = (&mut to[b..b + places.len], &from[a..a + places.len]);
+        if places.len <= COPY {
+            target.copy_from_slice(source);
+        } else {
+            for (target, source) in target.chunks_mut(COPY).zip(source.chunks(COPY)) {
+                target.copy_from_slice(source);
+            }
+        }
         a = a.wrapping_add_signed(places.from_step);
         b = b.wrapping_add_signed(places.to_step);
     }
@@ -215,19 +216,26 @@ fn records<const N: usize>(places: &Places, from: &[u8], to: &mut [u8]) {
 }
 
 fn gather<const N: usize>(from: &[u8], stride: usize, to: &mut [u8]) {
+    // The last record has no whole stride after it. Without it every chunk is exact, and the
+    // comparisons leave the loop.
     let (records, _) = to.as_chunks_mut::<N>();
-    for (record, source) in records.iter_mut().zip(from.chunks(stride)) {
-        *record = *source
-            .first_chunk()
-            .expect("every chunk starts with a record");
+    let Some((last, records)) = records.split_last_mut() else {
+        return;
+    };
+    for (record, source) in records.iter_mut().zip(from.chunks_exact(stride)) {
+        record.copy_from_slice(&source[..N]);
     }
+    last.copy_from_slice(&from[from.len() - N..]);
 }
 
 fn scatter<const N: usize>(from: &[u8], to: &mut [u8], stride: usize) {
     let (records, _) = from.as_chunks::<N>();
-    for (record, target) in records.iter().zip(to.chunks_mut(stride)) {
-        *target
-            .first_chunk_mut()
-            .expect("every chunk starts with a record") = *record;
+    let Some((last, records)) = records.split_last() else {
+        return;
+    };
+    for (record, target) in records.iter().zip(to.chunks_exact_mut(stride)) {
+        target[..N].copy_from_slice(record);
     }
+    let end = to.len();
+    to[end - N..].copy_from_slice(last);
 }

@@ -162,7 +162,7 @@ struct Reader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn wrong(&self, why: &str) -> Error {
         let at = self.text.len() - self.rest.len();
         Error::Text {

@@ -97,6 +97,11 @@ impl<'a> Batches<'a> {
         Self { cursor, end }
     }
 
+    /// The next batch, if there is one, perhaps beyond the range.
+    pub(crate) fn peek(&self) -> Option<Batch> {
+        (!self.cursor.at_end()).then_some(self.cursor.batch)
+    }
+
     /// The batches up to file offset `end` (at most the range's own end); more remain for later.
     pub fn take_before(&mut self, end: u64) -> Option<Batch> {
         self.cursor.take_before(end.min(self.end))

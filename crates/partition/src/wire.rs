@@ -55,7 +55,9 @@ impl Partition {
             Kind::All { bytes, count } => writer.numbers(&[2, *bytes, u64::from(*count)]),
             Kind::Parts(parts) => {
                 writer.numbers(&[3, parts.len() as u64]);
-                parts.iter().for_each(|part| writer.part(part));
+                for part in parts {
+                    writer.part(part);
+                }
             }
         }
         writer.0
@@ -101,7 +103,9 @@ impl Writer {
     }
 
     fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|&n| self.number(n));
+        for &n in numbers {
+            self.number(n);
+        }
     }
 
     fn signed(&mut self, n: i64) {

@@ -24,7 +24,9 @@ fn intersecting_two_block_cyclic_partitions_of_a_tebibyte_allocates_a_few_kib() 
         let view = block_cyclic(64, 48).part(6).unwrap();
         let layout = block_cyclic(100, 36).part(9).unwrap();
         let middle = TEBIBYTE / 2;
-        view.intersect(&layout, middle..TEBIBYTE).take(100_000).count()
+        view.intersect(&layout, middle..TEBIBYTE)
+            .take(100_000)
+            .count()
     });
     assert_eq!(pieces, 100_000);
     assert!(bytes < A_FEW_KIB, "{bytes} bytes were allocated");
@@ -32,7 +34,10 @@ fn intersecting_two_block_cyclic_partitions_of_a_tebibyte_allocates_a_few_kib() 
 
 #[test]
 fn walking_allocates_nothing_per_piece() {
-    let view = Partition::named("rcc", 8, TEBIBYTE, 16).unwrap().part(6).unwrap();
+    let view = Partition::named("rcc", 8, TEBIBYTE, 16)
+        .unwrap()
+        .part(6)
+        .unwrap();
     let walk = |n: usize| allocated_by(|| view.runs(12_345..TEBIBYTE).take(n).count()).0;
     assert_eq!(walk(10), walk(1_000_000));
 }

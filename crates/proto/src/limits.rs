@@ -13,9 +13,9 @@ pub const BODY_BYTES: u32 = 1 << 20;
 /// per byte; four times that leaves room, and a receiver can still drain and refuse it quickly.
 pub const PAYLOAD_BYTES: u32 = 4 << 20;
 
-/// Connections that one server serves at a time: one thread each, and 4096 threads
-/// with small stacks cost less than 100 MiB; beyond, the accept loop refuses politely.
-pub const CONNECTIONS: usize = 4096;
+/// Connections that one server serves at a time: one thread and at most two buffers each, so 2048
+/// of them bound its memory at 1 GiB; beyond, the hello is refused politely.
+pub const CONNECTIONS: usize = 2048;
 
 /// Connections that may be in their hello at the same time: strangers cannot take
 /// the places of those who have the key.
@@ -41,4 +41,38 @@ pub const REFUSAL_BYTES: usize = 1024;
 /// How long a frame with `payload` bytes may take after its first byte.
 pub fn frame_time(payload: u32) -> Duration {
     FRAME_TIME + Duration::from_millis(u64::from(payload) * 1000 / FRAME_BYTES_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_says_what_the_code_does() {
+        let wire = include_str!("../../../docs/wire.md");
+        let semantics = include_str!("../../../docs/semantics.md");
+        for figure in [
+            format!("body | at most {BODY_BYTES} "),
+            format!("payload | at most {PAYLOAD_BYTES} "),
+            format!("be over within {} s", HELLO_TIME.as_secs()),
+            format!(
+                "({} s and a second per {FRAME_BYTES_PER_SECOND} bytes of payload)",
+                FRAME_TIME.as_secs()
+            ),
+        ] {
+            assert!(
+                wire.contains(&figure),
+                "docs/wire.md does not say {figure:?}"
+            );
+        }
+        for figure in [
+            format!("at most {CONNECTIONS} connections"),
+            format!("({} s, `Options::deadline`", CALL_TIME.as_secs()),
+        ] {
+            assert!(
+                semantics.contains(&figure),
+                "docs/semantics.md does not say {figure:?}"
+            );
+        }
+    }
 }

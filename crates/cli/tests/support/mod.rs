@@ -39,6 +39,34 @@ impl World {
     }
 }
 
+/// Another seed for each run of a soak; always the same otherwise.
+pub fn seed() -> u64 {
+    std::env::var("TRIREME_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
+/// How much longer a soak takes than a test.
+pub fn times(count: u64) -> u64 {
+    if std::env::var_os("TRIREME_SOAK").is_some() {
+        count * 20
+    } else {
+        count
+    }
+}
+
+/// Says that a test could not run here, and why.
+pub fn skip(test: &str, why: &str) {
+    println!("skipped: {why}");
+    if let Some(path) = std::env::var_os("TRIREME_SKIPPED")
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(path)
+    {
+        use std::io::Write;
+        let _ = writeln!(file, "{test}: {why}");
+    }
+}
+
 /// xorshift64*: small, and the same everywhere.
 #[derive(Clone)]
 pub struct Random(u64);

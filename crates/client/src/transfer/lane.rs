@@ -204,8 +204,9 @@ impl<'a> Lane<'a> {
         if !error.passing() || job.deadline.over() {
             return Err(error);
         }
+        // An idle connection that had died says nothing about the server: try at once.
+        self.retry_at = Some(Instant::now() + if reused { Duration::ZERO } else { self.pause });
         if !reused {
-            self.retry_at = Some(Instant::now() + self.pause);
             self.pause = (self.pause * 2).min(PAUSE_MAX);
         }
         self.last_error = Some(error);

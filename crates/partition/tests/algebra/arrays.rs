@@ -13,12 +13,19 @@ fn model(shape: &[u64], record: u64, order: Order, mine: impl Fn(&[u64]) -> bool
     let elements = indices(shape, order);
     let owned = elements.iter().enumerate().filter(|(_, index)| mine(index));
     let bytes = owned.flat_map(|(n, _)| (0..record).map(move |b| n as u64 * record + b));
-    Model { offsets: bytes.collect() }
+    Model {
+        offsets: bytes.collect(),
+    }
 }
 
 fn same(part: &Part, model: &Model) -> Result<(), TestCaseError> {
     let end = model.end() + 10;
-    prop_assert_eq!(part.runs(0..end).collect::<Vec<_>>(), model.runs(0..end), "{}", part);
+    prop_assert_eq!(
+        part.runs(0..end).collect::<Vec<_>>(),
+        model.runs(0..end),
+        "{}",
+        part
+    );
     prop_assert_eq!(part.size(), model.offsets.len() as u64);
     Ok(())
 }

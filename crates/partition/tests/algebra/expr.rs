@@ -36,7 +36,11 @@ impl Bytes {
     }
 
     fn at(places: &[(i64, Self)]) -> Self {
-        let mut all = Self { offsets: Vec::new(), lower: 0, upper: 0 };
+        let mut all = Self {
+            offsets: Vec::new(),
+            lower: 0,
+            upper: 0,
+        };
         let mut first = true;
         for (at, bytes) in places {
             all.offsets.extend(bytes.offsets.iter().map(|o| o + at));
@@ -57,7 +61,11 @@ impl Bytes {
 }
 
 fn order(column_major: bool) -> Order {
-    if column_major { Order::ColumnMajor } else { Order::RowMajor }
+    if column_major {
+        Order::ColumnMajor
+    } else {
+        Order::RowMajor
+    }
 }
 
 /// All index vectors of a box, in the given element order.
@@ -106,7 +114,8 @@ impl Expr {
                 let shape: Vec<u64> = dims.iter().map(|d| d.0).collect();
                 let sizes: Vec<u64> = dims.iter().map(|d| d.1).collect();
                 let starts: Vec<u64> = dims.iter().map(|d| d.2).collect();
-                e.datatype()?.subarray(&shape, &sizes, &starts, order(*column))
+                e.datatype()?
+                    .subarray(&shape, &sizes, &starts, order(*column))
             }
             Self::Darray(dims, rank, column, e) => {
                 e.datatype()?.darray(&darray_spec(dims, *column), *rank)
@@ -116,9 +125,11 @@ impl Expr {
 
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Bytes(n) => {
-                Bytes { offsets: (0..*n as i64).collect(), lower: 0, upper: *n as i64 }
-            }
+            Self::Bytes(n) => Bytes {
+                offsets: (0..*n as i64).collect(),
+                lower: 0,
+                upper: *n as i64,
+            },
             Self::Contiguous(n, e) => {
                 let e = e.bytes();
                 e.copies((0..*n as i64).map(|i| i * e.extent()))
@@ -145,16 +156,24 @@ impl Expr {
                     .map(|(at, j)| (at + j) * e.extent());
                 e.copies(places)
             }
-            Self::Struct(fields) => {
-                Bytes::at(&fields.iter().map(|(at, e)| (*at, e.bytes())).collect::<Vec<_>>())
-            }
-            Self::Resized(lower, extent, e) => {
-                Bytes { lower: *lower, upper: lower + extent, ..e.bytes() }
-            }
+            Self::Struct(fields) => Bytes::at(
+                &fields
+                    .iter()
+                    .map(|(at, e)| (*at, e.bytes()))
+                    .collect::<Vec<_>>(),
+            ),
+            Self::Resized(lower, extent, e) => Bytes {
+                lower: *lower,
+                upper: lower + extent,
+                ..e.bytes()
+            },
             Self::Subarray(dims, column, e) => {
                 let shape: Vec<u64> = dims.iter().map(|d| d.0).collect();
                 let inside = |index: &[u64]| {
-                    index.iter().zip(dims).all(|(&i, d)| (d.2..d.2 + d.1).contains(&i))
+                    index
+                        .iter()
+                        .zip(dims)
+                        .all(|(&i, d)| (d.2..d.2 + d.1).contains(&i))
                 };
                 in_array(&shape, order(*column), e, inside)
             }
@@ -175,10 +194,16 @@ impl Expr {
 
     /// The part and the model of `count` items from `displacement` on; both or neither exist.
     pub fn part(&self, displacement: u64, count: u64) -> (Result<Part, Error>, Option<Model>) {
-        let part = self.datatype().and_then(|t| Part::of(displacement, &t, count));
+        let part = self
+            .datatype()
+            .and_then(|t| Part::of(displacement, &t, count));
         let bytes = self.bytes();
         let all = bytes.copies((0..count as i64).map(|i| i * bytes.extent()));
-        let offsets: Vec<i64> = all.offsets.iter().map(|o| o + displacement as i64).collect();
+        let offsets: Vec<i64> = all
+            .offsets
+            .iter()
+            .map(|o| o + displacement as i64)
+            .collect();
         (part, Model::new(&offsets))
     }
 }
@@ -199,7 +224,11 @@ fn in_array(shape: &[u64], order: Order, e: &Expr, mine: impl Fn(&[u64]) -> bool
         .map(|(n, _)| n as i64 * e.extent());
     let total: u64 = shape.iter().product();
     let bytes = e.copies(places);
-    Bytes { lower: 0, upper: total as i64 * e.extent(), ..bytes }
+    Bytes {
+        lower: 0,
+        upper: total as i64 * e.extent(),
+        ..bytes
+    }
 }
 
 /// A random distribution of one dimension: (extent, distribution, processes).
@@ -207,7 +236,11 @@ pub fn dimension() -> impl Strategy<Value = (u64, Dist, u32)> {
     (0u64..7, 1u32..4, 1u64..4, 0..4).prop_map(|(extent, p, k, kind)| match kind {
         0 => (extent, Dist::None, 1),
         1 => (extent, Dist::Block, p),
-        2 => (extent, Dist::BlockOf(extent.div_ceil(u64::from(p)).max(1) + k - 1), p),
+        2 => (
+            extent,
+            Dist::BlockOf(extent.div_ceil(u64::from(p)).max(1) + k - 1),
+            p,
+        ),
         _ => (extent, Dist::Cyclic(k), p),
     })
 }
@@ -223,11 +256,17 @@ pub fn expr() -> impl Strategy<Value = Expr> {
                 .prop_map(|(n, b, s, e)| Expr::Vector(n, b, s, e)),
             (1u64..5, 1u64..3, -20i64..60, one.clone())
                 .prop_map(|(n, b, s, e)| Expr::Hvector(n, b, s, e)),
-            (prop::collection::vec((0u64..3, 0i64..12), 1..4), one.clone())
+            (
+                prop::collection::vec((0u64..3, 0i64..12), 1..4),
+                one.clone()
+            )
                 .prop_map(|(blocks, e)| Expr::Indexed(blocks, e)),
             // Fields in rising places, so that many are valid, and some that are not.
-            (prop::collection::vec((0i64..90, inner.clone()), 1..4), any::<bool>()).prop_map(
-                |(mut fields, sorted)| {
+            (
+                prop::collection::vec((0i64..90, inner.clone()), 1..4),
+                any::<bool>()
+            )
+                .prop_map(|(mut fields, sorted)| {
                     if sorted {
                         let mut at = 0;
                         for (gap, e) in &mut fields {
@@ -238,10 +277,13 @@ pub fn expr() -> impl Strategy<Value = Expr> {
                         }
                     }
                     Expr::Struct(fields)
-                }
-            ),
+                }),
             (-3i64..4, 0i64..40, one.clone()).prop_map(|(l, x, e)| Expr::Resized(l, x, e)),
-            (prop::collection::vec((1u64..6, 0u64..6, 0u64..6), 1..4), any::<bool>(), one.clone())
+            (
+                prop::collection::vec((1u64..6, 0u64..6, 0u64..6), 1..4),
+                any::<bool>(),
+                one.clone()
+            )
                 .prop_map(|(dims, column, e)| {
                     let fit = dims.into_iter().map(|(n, size, start)| {
                         let start = start % n;
@@ -249,15 +291,21 @@ pub fn expr() -> impl Strategy<Value = Expr> {
                     });
                     Expr::Subarray(fit.collect(), column, e)
                 }),
-            (prop::collection::vec(dimension(), 1..3), any::<u32>(), any::<bool>(), one).prop_map(
-                |(dims, rank, column, e)| {
+            (
+                prop::collection::vec(dimension(), 1..3),
+                any::<u32>(),
+                any::<bool>(),
+                one
+            )
+                .prop_map(|(dims, rank, column, e)| {
                     let processes: u32 = dims.iter().map(|d| d.2).product();
                     Expr::Darray(dims, rank % processes, column, e)
-                }
-            ),
+                }),
         ]
     })
-    .prop_filter("small enough for the brute force", |e| e.bytes().offsets.len() < 600)
+    .prop_filter("small enough for the brute force", |e| {
+        e.bytes().offsets.len() < 600
+    })
 }
 
 /// A random part with its model, not refused.

@@ -10,14 +10,21 @@ fn brute(view: &Model, layout: &Model, range: &Range<u64>) -> Vec<Piece> {
     let (view, layout) = (view.by_file(), layout.by_file());
     let mut pieces: Vec<Piece> = Vec::new();
     for (&file, &view) in view.range(range.clone()) {
-        let Some(&part) = layout.get(&file) else { continue };
+        let Some(&part) = layout.get(&file) else {
+            continue;
+        };
         match pieces.last_mut() {
             Some(p)
                 if p.file + p.len == file && p.view + p.len == view && p.part + p.len == part =>
             {
                 p.len += 1;
             }
-            _ => pieces.push(Piece { file, view, part, len: 1 }),
+            _ => pieces.push(Piece {
+                file,
+                view,
+                part,
+                len: 1,
+            }),
         }
     }
     pieces
@@ -60,8 +67,14 @@ proptest! {
 #[test]
 fn a_tebibyte_is_intersected_from_the_middle() {
     let bytes = 1u64 << 40;
-    let view = Partition::named("rcc", 8, bytes, 16).unwrap().part(6).unwrap();
-    let layout = Partition::named("rcb", 8, bytes, 16).unwrap().part(9).unwrap();
+    let view = Partition::named("rcc", 8, bytes, 16)
+        .unwrap()
+        .part(6)
+        .unwrap();
+    let layout = Partition::named("rcb", 8, bytes, 16)
+        .unwrap()
+        .part(9)
+        .unwrap();
     let middle = bytes / 2 + 12_345;
     for piece in view.intersect(&layout, middle..bytes).take(1000) {
         assert!(piece.file >= middle);

@@ -13,15 +13,21 @@ pub struct Model {
 impl Model {
     /// `None` if a byte lies before the file or is there twice.
     pub fn new(offsets: &[i64]) -> Option<Self> {
-        let offsets: Vec<u64> =
-            offsets.iter().map(|&o| u64::try_from(o).ok()).collect::<Option<_>>()?;
+        let offsets: Vec<u64> = offsets
+            .iter()
+            .map(|&o| u64::try_from(o).ok())
+            .collect::<Option<_>>()?;
         let distinct: std::collections::BTreeSet<_> = offsets.iter().collect();
         (distinct.len() == offsets.len()).then_some(Self { offsets })
     }
 
     /// File offset to view offset.
     pub fn by_file(&self) -> BTreeMap<u64, u64> {
-        self.offsets.iter().enumerate().map(|(view, &file)| (file, view as u64)).collect()
+        self.offsets
+            .iter()
+            .enumerate()
+            .map(|(view, &file)| (file, view as u64))
+            .collect()
     }
 
     /// One past the last file offset.

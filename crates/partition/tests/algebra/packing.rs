@@ -8,15 +8,22 @@ use trireme_partition::{Part, Partition};
 
 /// A block whose bytes tell where they are.
 fn block(offset: u64, len: usize) -> Vec<u8> {
-    (offset..offset + len as u64).map(|o| (o.wrapping_mul(0x9e37_79b9) >> 7) as u8).collect()
+    (offset..offset + len as u64)
+        .map(|o| (o.wrapping_mul(0x9e37_79b9) >> 7) as u8)
+        .collect()
 }
 
 fn deal_out(parts: &[(Part, Model)], offset: u64, len: usize) -> Result<(), TestCaseError> {
     let data = block(offset, len);
     let range = offset..offset + len as u64;
-    let windows: Vec<_> = parts.iter().map(|(part, _)| part.view_range(range.clone())).collect();
-    let mut buffers: Vec<Vec<u8>> =
-        windows.iter().map(|w| vec![0xee; (w.end - w.start) as usize]).collect();
+    let windows: Vec<_> = parts
+        .iter()
+        .map(|(part, _)| part.view_range(range.clone()))
+        .collect();
+    let mut buffers: Vec<Vec<u8>> = windows
+        .iter()
+        .map(|w| vec![0xee; (w.end - w.start) as usize])
+        .collect();
     let mut owners: Vec<_> = parts
         .iter()
         .zip(&mut buffers)
@@ -27,7 +34,11 @@ fn deal_out(parts: &[(Part, Model)], offset: u64, len: usize) -> Result<(), Test
     for (((_, model), buffer), window) in parts.iter().zip(&buffers).zip(&windows) {
         for view in window.clone() {
             let file = model.offsets[view as usize];
-            let expected = if range.contains(&file) { data[(file - offset) as usize] } else { 0xee };
+            let expected = if range.contains(&file) {
+                data[(file - offset) as usize]
+            } else {
+                0xee
+            };
             prop_assert_eq!(buffer[(view - window.start) as usize], expected);
         }
     }
@@ -39,10 +50,16 @@ fn deal_out(parts: &[(Part, Model)], offset: u64, len: usize) -> Result<(), Test
         .map(|(((part, _), buffer), window)| Owner::new(part, window.start, &buffer[..]))
         .collect();
     pack(&mut packed, offset, &owners).unwrap();
-    let owned: std::collections::BTreeSet<u64> =
-        parts.iter().flat_map(|(_, model)| model.offsets.iter().copied()).collect();
+    let owned: std::collections::BTreeSet<u64> = parts
+        .iter()
+        .flat_map(|(_, model)| model.offsets.iter().copied())
+        .collect();
     for (i, &byte) in packed.iter().enumerate() {
-        let expected = if owned.contains(&(offset + i as u64)) { data[i] } else { 0x55 };
+        let expected = if owned.contains(&(offset + i as u64)) {
+            data[i]
+        } else {
+            0x55
+        };
         prop_assert_eq!(byte, expected, "at {}", i);
     }
     Ok(())
@@ -97,6 +114,9 @@ fn a_buffer_that_is_too_small_is_refused_before_anything_is_copied() {
     let part = Part::contiguous(0, 100).unwrap();
     let mut buffer = [7; 99];
     let error = unpack(&[0; 100], 0, &mut [Owner::new(&part, 0, &mut buffer[..])]).unwrap_err();
-    assert!(error.to_string().contains("100") && error.to_string().contains("99"), "{error}");
+    assert!(
+        error.to_string().contains("100") && error.to_string().contains("99"),
+        "{error}"
+    );
     assert_eq!(buffer, [7; 99]);
 }

@@ -34,9 +34,14 @@ const TABLE: [(&str, u64, u64, &[u64]); 23] = [
 
 fn chunks_and_strides(name: &str, record: u64, part: &Part) -> (u64, Vec<u64>) {
     let runs: Vec<Run> = part.runs(0..FILE).collect();
-    assert!(runs.iter().all(|run| run.len == runs[0].len), "{name} {record}");
-    let mut strides: Vec<u64> =
-        runs.windows(2).map(|pair| (pair[1].file - pair[0].file) / record).collect();
+    assert!(
+        runs.iter().all(|run| run.len == runs[0].len),
+        "{name} {record}"
+    );
+    let mut strides: Vec<u64> = runs
+        .windows(2)
+        .map(|pair| (pair[1].file - pair[0].file) / record)
+        .collect();
     strides.sort_unstable();
     strides.dedup();
     (runs[0].len / record, strides)
@@ -53,7 +58,11 @@ fn chunks_and_strides_are_those_of_the_table() {
                 continue;
             }
             let found = chunks_and_strides(name, record, &part);
-            assert_eq!(found, (chunk, strides.to_vec()), "{name} of {record} B, part {rank}");
+            assert_eq!(
+                found,
+                (chunk, strides.to_vec()),
+                "{name} of {record} B, part {rank}"
+            );
         }
     }
 }
@@ -63,7 +72,9 @@ fn chunks_and_strides_are_those_of_the_table() {
 #[test]
 fn rbn_of_large_records_is_uneven() {
     let partition = Partition::named("rbn", 8192, FILE, 16).unwrap();
-    let rows: Vec<u64> = (0..16).map(|i| partition.part(i).unwrap().size() / 8192 / 32).collect();
+    let rows: Vec<u64> = (0..16)
+        .map(|i| partition.part(i).unwrap().size() / 8192 / 32)
+        .collect();
     assert_eq!(rows[..13], [3; 13]);
     assert_eq!(rows[13..], [1, 0, 0]);
 }
@@ -73,7 +84,11 @@ fn ra_gives_everybody_everything() {
     let partition = Partition::named("ra", 8, FILE, 16).unwrap();
     for rank in 0..16 {
         let part = partition.part(rank).unwrap();
-        let all = Run { file: 0, view: 0, len: FILE };
+        let all = Run {
+            file: 0,
+            view: 0,
+            len: FILE,
+        };
         assert_eq!(part.runs(0..FILE).collect::<Vec<_>>(), [all]);
     }
 }
@@ -89,7 +104,11 @@ fn write_names_are_the_same_distributions() {
 
 #[test]
 fn the_matrices_have_the_papers_shapes() {
-    let text = |record| Partition::named("rcc", record, FILE, 16).unwrap().to_string();
+    let text = |record| {
+        Partition::named("rcc", record, FILE, 16)
+            .unwrap()
+            .to_string()
+    };
     assert_eq!(text(8), "2-D 1280x1024 of 8 B, CYCLIC x CYCLIC over 4x4");
     assert_eq!(text(8192), "2-D 40x32 of 8 KiB, CYCLIC x CYCLIC over 4x4");
 }

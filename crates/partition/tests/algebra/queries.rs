@@ -90,7 +90,10 @@ proptest! {
 #[test]
 fn a_regular_list_of_extents_becomes_a_few_numbers() {
     let list: Vec<Extent> = (0..10_000)
-        .map(|i| Extent { offset: (i / 100) * 1_000_000 + (i % 100) * 24, len: 8 })
+        .map(|i| Extent {
+            offset: (i / 100) * 1_000_000 + (i % 100) * 24,
+            len: 8,
+        })
         .collect();
     let part = Part::from_extents(&list).unwrap();
     assert_eq!(part.to_string(), "at 0: 100x(100x(8)/24)/1000000");
