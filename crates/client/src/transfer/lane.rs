@@ -50,8 +50,9 @@ pub(crate) struct Lane<'a> {
     last_error: Option<NetError>,
     may_send: bool,
     may_receive: bool,
-    slots: u32,
-    next_slot: u32,
+    slots: usize,
+    /// Slots of the window that unanswered frames use, one bit each.
+    used: u64,
     /// A write may be in the server's hands without an answer.
     exposed: bool,
 }
@@ -60,7 +61,8 @@ pub(crate) struct Lane<'a> {
 struct Outgoing {
     frame: Frame,
     header: Option<Header>,
-    in_window: bool,
+    /// Which slot of the window has the payload.
+    slot: Option<usize>,
     window_body: Vec<u8>,
 }
 
@@ -91,8 +93,8 @@ impl<'a> Lane<'a> {
             last_error: None,
             may_send: true,
             may_receive: false,
-            slots: job.options.in_flight.clamp(1, 64),
-            next_slot: 0,
+            slots: job.options.in_flight.clamp(1, 64) as usize,
+            used: 0,
             exposed: false,
         }
     }
@@ -196,6 +198,7 @@ impl<'a> Lane<'a> {
         self.out = 0;
         self.reply.filled = 0;
         self.reply.header = None;
+        self.used = 0;
         self.may_send = true;
         self.may_receive = false;
         for outgoing in &mut self.frames {
@@ -225,7 +228,7 @@ impl<'a> Lane<'a> {
         };
         let mut lease = self.pool.lease(deadline).map_err(patient)?;
         let slot = job.options.block.next_multiple_of(4096);
-        let length = slot * u64::from(self.slots);
+        let length = slot * self.slots as u64;
         let worth = writing && job.options.window && self.frames[0].frame.length >= WINDOW_FROM;
         let missing = lease
             .window
@@ -253,7 +256,7 @@ impl<'a> Lane<'a> {
             let lease = self.lease.as_mut().expect("connected");
             let outgoing = &mut self.frames[self.sent];
             if outgoing.header.is_none() {
-                outgoing.prepare(job, lease, buffer, self.slots, &mut self.next_slot);
+                outgoing.prepare(job, lease, buffer, self.slots, &mut self.used);
                 self.exposed |= writing;
             }
             match outgoing.send(lease.socket(), buffer, self.out) {
@@ -330,6 +333,9 @@ impl<'a> Lane<'a> {
                 return self.failed(NetError::Refused { peer, source }, job);
             }
             self.sent -= 1;
+            if let Some(slot) = outgoing.slot {
+                self.used &= !(1 << slot);
+            }
             self.reply.header = None;
             self.pause = PAUSE;
             self.finished.push_back(Done {
@@ -367,8 +373,8 @@ impl Outgoing {
         job: &Job<'_>,
         lease: &mut Lease<'_>,
         buffer: &Buffer<'_>,
-        slots: u32,
-        next_slot: &mut u32,
+        slots: usize,
+        used: &mut u64,
     ) {
         let mut header = Header::request(self.frame.op.unwrap_or(Op::PING));
         header.add_flags(job.grant.rights.flags());
@@ -376,29 +382,31 @@ impl Outgoing {
         header.token = U64::new(job.grant.token.0);
         header.offset = U64::new(self.frame.offset);
         header.length = U64::new(self.frame.length);
-        self.in_window = false;
+        self.slot = None;
         let mut payload = 0;
         let mut body = self.frame.body.len();
         if let Buffer::Out(bytes) = buffer {
             let length = self.frame.length as usize;
-            let slot = lease
+            let room = lease
                 .window
                 .as_ref()
-                .map_or(0, |window| window.length() / slots as usize);
+                .map_or(0, |window| window.length() / slots);
             if self.frame.op == Some(Op::WRITE)
                 && self.frame.length >= WINDOW_FROM
-                && length <= slot
+                && length <= room
                 && let Some(window) = &mut lease.window
             {
-                let place = *next_slot as usize * slot;
-                *next_slot = (*next_slot + 1) % slots;
+                // The lowest free slot: what was used last is still in the cache.
+                let slot = used.trailing_ones() as usize;
+                *used |= 1 << slot;
+                let place = slot * room;
                 let mut at = place;
                 for range in &self.frame.ranges {
                     window.put(at, &bytes[range.clone()]);
                     at += range.len();
                 }
                 self.window_body = trireme_proto::encode(&(place as u64));
-                self.in_window = true;
+                self.slot = Some(slot);
                 header.add_flags(Flags::IN_WINDOW);
                 body = self.window_body.len();
             } else {
@@ -410,7 +418,7 @@ impl Outgoing {
     }
 
     fn body(&self) -> &[u8] {
-        if self.in_window {
+        if self.slot.is_some() {
             &self.window_body
         } else {
             &self.frame.body
@@ -419,7 +427,7 @@ impl Outgoing {
 
     fn bytes(&self, buffer: &Buffer<'_>) -> usize {
         let payload = match buffer {
-            Buffer::Out(_) if !self.in_window => self.frame.length as usize,
+            Buffer::Out(_) if self.slot.is_none() => self.frame.length as usize,
             _ => 0,
         };
         HEADER_BYTES + self.body().len() + payload
@@ -439,7 +447,7 @@ impl Outgoing {
         slices.push(IoSlice::new(&header[rest(header)]));
         slices.push(IoSlice::new(&body[rest(body)]));
         if let Buffer::Out(bytes) = buffer
-            && !self.in_window
+            && self.slot.is_none()
         {
             for range in &self.frame.ranges {
                 let piece = &bytes[range.clone()];

@@ -254,7 +254,11 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
                 .create(true)
                 .open(&cluster, "/stream")?;
             // Connections are made before the clock starts, as the local files are opened.
-            let _ = file.read_at(&mut buffer, base)?;
+            if work == "write" {
+                file.write_at(&buffer[..length(0)], base)?;
+            } else {
+                let _ = file.read_at(&mut buffer, base)?;
+            }
             tell_ready_and_wait()?;
             if work == "small-read" {
                 for i in 0..SMALL_READS {
