@@ -59,6 +59,11 @@ pub fn on_cluster(text: &OsStr) -> anyhow::Result<PathBuf> {
     )
 }
 
+/// The same for all names of a command line, before anything is done with the first.
+pub fn all_on_cluster(names: &[std::ffi::OsString]) -> anyhow::Result<Vec<PathBuf>> {
+    names.iter().map(|name| on_cluster(name)).collect()
+}
+
 fn absolute(path: &[u8]) -> anyhow::Result<PathBuf> {
     let shown = String::from_utf8_lossy(path);
     anyhow::ensure!(

@@ -12,6 +12,9 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::socket::Socket;
 use crate::{Address, Deadline, Endpoint, Identity, NetError, Window, random_bytes};
 
+/// Room for most bodies, so that they come with their header.
+const USUAL_BODY: usize = 1024;
+
 /// An authenticated connection to a server.
 #[derive(Debug)]
 pub struct Connection {
@@ -228,6 +231,17 @@ impl Connection {
         room: usize,
         deadline: Deadline,
     ) -> Result<(Header, Vec<u8>), NetError> {
+        self.accept_frame(bytes, &[], room, deadline)
+    }
+
+    /// The same when the body's first bytes have come already.
+    fn accept_frame(
+        &mut self,
+        bytes: &[u8; HEADER_BYTES],
+        early: &[u8],
+        room: usize,
+        deadline: Deadline,
+    ) -> Result<(Header, Vec<u8>), NetError> {
         let header = Header::parse(bytes).map_err(|source| NetError::Frame {
             peer: self.peer.clone(),
             source,
@@ -236,9 +250,15 @@ impl Connection {
             return Err(self.protocol("sent a reply that nobody asked for"));
         }
         let mut body = vec![0; header.body.get() as usize];
-        self.socket
-            .receive_exact(&mut body, deadline)
-            .map_err(|e| self.lost(e, deadline))?;
+        if early.len() > body.len() {
+            return Err(self.protocol("sent more than one reply"));
+        }
+        body[..early.len()].copy_from_slice(early);
+        if early.len() < body.len() {
+            self.socket
+                .receive_exact(&mut body[early.len()..], deadline)
+                .map_err(|e| self.lost(e, deadline))?;
+        }
         if header.flags().has(Flags::REFUSED) {
             let source = trireme_proto::decode(&body).unwrap_or_else(|refusal| refusal);
             return Err(NetError::Refused {
@@ -316,6 +336,32 @@ impl Connection {
             self.incarnation = reply.token.get();
         }
         Ok(reply)
+    }
+
+    /// One request with a body and its reply with a body, no payloads; a reply of usual size comes
+    /// with one system call.
+    pub fn call_body(
+        &mut self,
+        header: &mut Header,
+        body: &[u8],
+        deadline: Deadline,
+    ) -> Result<Reply, NetError> {
+        self.send(header, body, &[], deadline)?;
+        let mut bytes = [0; HEADER_BYTES];
+        let mut rest = [0; USUAL_BODY];
+        let early = self
+            .socket
+            .receive_at_least(HEADER_BYTES, &mut bytes, &mut rest, deadline)
+            .map_err(|e| self.lost(e, deadline))?
+            - HEADER_BYTES;
+        let (reply, body) = self.accept_frame(&bytes, &rest[..early], 0, deadline)?;
+        if reply.id != header.id {
+            return Err(self.protocol("answered another request"));
+        }
+        Ok(Reply {
+            header: reply,
+            body,
+        })
     }
 
     /// One request and its reply.

@@ -142,7 +142,7 @@ impl Pool {
     ) -> Result<R, NetError> {
         let body = trireme_proto::encode(request);
         self.with(deadline, |connection| {
-            let reply = connection.call(&mut Header::request(op), &body, &[], &mut [], deadline)?;
+            let reply = connection.call_body(&mut Header::request(op), &body, deadline)?;
             trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
                 peer: connection.peer().to_owned(),
                 source,

@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use trireme_meta::failure::Failure;
@@ -201,8 +202,10 @@ impl Handler for Shared {
             Op::META => {
                 let call: Call = trireme_proto::decode(body)?;
                 let responder = link.responder(header);
+                // Reads are answered before `submit` returns, on this connection's own thread.
+                let own = std::thread::current().id();
                 self.manager
-                    .submit(who, call, move |result| answer(responder, result));
+                    .submit(who, call, move |result| answer(responder, result, own));
                 Ok(Ok(()))
             }
             Op::PING => Ok(link.reply(header.reply())),
@@ -218,12 +221,12 @@ impl Handler for Shared {
     }
 }
 
-fn answer(responder: Responder, result: Result<Response, Failure>) {
+fn answer(responder: Responder, result: Result<Response, Failure>, own: ThreadId) {
     let send = move |responder: Responder| match result {
         Ok(response) => responder.reply_body(&response),
         Err(failure) => responder.refuse(&failure.into()),
     };
-    if responder.is_ready() {
+    if std::thread::current().id() == own || responder.is_ready() {
         send(responder);
     } else {
         // Rare: somebody asks and does not read. Its own frame deadline ends this thread.

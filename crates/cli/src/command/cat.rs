@@ -1,7 +1,7 @@
 //! `trireme cat`: bytes of files to standard output.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::io::Write;
@@ -20,10 +20,10 @@ pub struct Args {
 
 /// Copies to standard output.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let cluster = context.connect()?;
     let mut out = std::io::stdout().lock();
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         let file = cluster.open(path.as_os_str().as_bytes())?;
         let mut offset = 0;
         let mut next = file.start_read(0, vec![0; CHUNK]);

@@ -1,7 +1,7 @@
 //! `trireme ls`: lists directories.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use crate::output;
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,10 +27,10 @@ pub struct Args {
 
 /// Lists.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let cluster = context.connect()?;
     let mut json = Vec::new();
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         let entry = cluster.lstat(&path)?;
         if entry.attr.kind != Kind::Directory || args.directory {
             show(context, args, &path, b"", &entry, &mut json);

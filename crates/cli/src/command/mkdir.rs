@@ -1,7 +1,7 @@
 //! `trireme mkdir`: makes directories, with the layout that files in them inherit.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use crate::output;
 use std::ffi::OsString;
 use std::path::Path;
@@ -65,10 +65,10 @@ fn octal(text: &str) -> Result<u32, String> {
 
 /// Makes them.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let namespace = context.connect()?.namespace();
     let wish = args.layout.wish();
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         if args.parents {
             make_all(&namespace, &path, args.mode)?;
         } else {

@@ -1,7 +1,7 @@
 //! `trireme rm`: removes files and trees.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,10 +30,10 @@ pub struct Args {
 
 /// Removes.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let cluster = context.connect()?;
     let removed = AtomicU64::new(0);
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         let entry = match cluster.lstat(&path) {
             Err(error) if error.errno() == ENOENT && args.force => continue,
             result => result?,

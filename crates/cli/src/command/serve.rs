@@ -51,6 +51,16 @@ struct Meta {
     /// Engine of a new directory; an existing one keeps its own
     #[arg(long, value_enum, default_value = "fjall")]
     engine: EngineName,
+    /// Seconds after a restart in which earlier clients may come back before what they had open
+    /// and others unlinked is removed
+    #[arg(
+        long,
+        env = "TRIREME_GRACE",
+        value_name = "SECONDS",
+        default_value = "30",
+        hide = true
+    )]
+    grace: u64,
     #[command(flatten)]
     common: Common,
 }
@@ -97,6 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 EngineName::Fjall => EngineKind::Fjall,
                 EngineName::Redb => EngineKind::Redb,
             };
+            config.grace = std::time::Duration::from_secs(meta.grace);
             let server = MetaServer::start(config)?;
             ready(server.addresses());
             signals.wait();

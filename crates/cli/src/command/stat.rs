@@ -1,7 +1,7 @@
 //! `trireme stat`: everything that is known of a name.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use crate::output;
 use std::ffi::OsString;
 
@@ -18,10 +18,10 @@ pub struct Args {
 
 /// Shows.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let cluster = context.connect()?;
     let mut json = Vec::new();
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         let entry = if args.follow {
             cluster.stat(&path)?
         } else {

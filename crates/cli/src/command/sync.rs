@@ -1,7 +1,7 @@
 //! `trireme sync`: makes files durable.
 
 use crate::context::Context;
-use crate::name::on_cluster;
+use crate::name::all_on_cluster;
 use anyhow::Context as _;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -21,10 +21,10 @@ pub struct Args {
 
 /// Syncs.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    let paths = all_on_cluster(&args.names)?;
     let cluster = context.connect()?;
     let mut synced = 0;
-    for name in &args.names {
-        let path = on_cluster(name)?;
+    for path in paths {
         match cluster.stat(&path)?.attr.kind {
             Kind::Directory => sync_tree(&cluster, &path, &mut synced)?,
             Kind::File => sync_file(&cluster, &path, &mut synced)?,

@@ -23,8 +23,8 @@ pub struct Args {
 
 /// Draws.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
-    let cluster = context.connect()?;
     let path = on_cluster(&args.name)?;
+    let cluster = context.connect()?;
     let entry = cluster.stat(&path)?;
     let Some(layout) = &entry.layout else {
         anyhow::bail!(
@@ -66,8 +66,7 @@ fn as_json(path: &str, layout: &Layout, size: u64) -> anyhow::Result<serde_json:
     }))
 }
 
-/// The drawing: one column per 1/64 of the file, one line per server; a full block where the server
-/// has the whole column, a shade where it has a part of it.
+/// The drawing: one column per stripe unit, one line per server.
 pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
     use std::fmt::Write;
     let partition = Partition::striped(layout.unit, layout.servers.len() as u32, layout.first)?;
@@ -79,13 +78,9 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
         output::bytes(layout.unit),
         layout.servers.len()
     )?;
-    // A column is a whole number of units, so that edges of units are edges of columns.
-    let step = size
-        .div_ceil(layout.unit)
-        .div_ceil(WIDTH)
-        .max(1)
-        .saturating_mul(layout.unit);
-    let columns = size.div_ceil(step);
+    // One column is one unit; a striped layout repeats, so the beginning shows it all.
+    let step = layout.unit;
+    let columns = WIDTH.min(size.div_ceil(step));
     for (index, server) in layout.servers.iter().enumerate() {
         let part = partition.part(index as u32)?;
         let mut bar = String::new();
@@ -93,15 +88,8 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
             let at =
                 |column: u64| (u128::from(size) * u128::from(column) / u128::from(columns)) as u64;
             let range = at(column)..at(column + 1);
-            let whole = range.end - range.start;
             let own = part.bytes_in(range);
-            bar.push(match own {
-                0 => '·',
-                own if own == whole => '█',
-                own if own * 2 >= whole => '▓',
-                own if own * 4 >= whole => '▒',
-                _ => '░',
-            });
+            bar.push(if own == 0 { '·' } else { '█' });
         }
         let mut runs = part.runs(0..size);
         let named: Vec<String> = runs
@@ -117,8 +105,14 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
             named.join(" ")
         )?;
     }
-    if columns > 0 {
-        writeln!(text, "           one column is {}", output::bytes(step))?;
+    if size > columns * step {
+        let shown = output::bytes(columns * step);
+        writeln!(
+            text,
+            "           one column is one unit; drawn are the first {shown}, it goes on like that"
+        )?;
+    } else if columns > 0 {
+        writeln!(text, "           one column is one unit")?;
     }
     Ok(text)
 }

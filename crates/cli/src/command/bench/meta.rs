@@ -25,9 +25,12 @@ pub struct Args {
     /// Client processes
     #[arg(long, default_value = "4")]
     clients: u32,
-    /// Calls in flight per client
+    /// Creates and unlinks in flight per client: they share commits
     #[arg(long, default_value = "16")]
     depth: u32,
+    /// Stats in flight per client
+    #[arg(long, default_value = "1")]
+    stat_depth: u32,
     /// Seconds per measurement
     #[arg(long, default_value = "3")]
     seconds: f64,
@@ -73,34 +76,12 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
 
     let mut results = Vec::new();
     for operation in OPERATIONS {
-        let ours = measure(args, &descriptor, operation)?;
+        let ours = measure(args, args.depth_of(operation), &descriptor, operation)?;
         let peer = local_rate(args, &local, operation)?;
         results.push((operation, ours, peer));
     }
-    let alone = measure(
-        &Args {
-            depth: 1,
-            ..args.plain()
-        },
-        &descriptor,
-        "create",
-    )?;
-    let alone_stat = measure(
-        &Args {
-            depth: 1,
-            ..args.plain()
-        },
-        &descriptor,
-        "stat",
-    )?;
-    measure(
-        &Args {
-            depth: 16,
-            ..args.plain()
-        },
-        &descriptor,
-        "unlink",
-    )?;
+    let alone = measure(args, 1, &descriptor, "create")?;
+    let crowd = measure(args, args.depth, &descriptor, "stat")?;
 
     if context.json {
         let rows: Vec<Value> = results
@@ -114,15 +95,15 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             })
             .collect();
         output::print_json(&json!({
-            "clients": args.clients, "depth": args.depth, "seconds": args.seconds,
+            "clients": args.clients, "depth": args.depth, "stat_depth": args.stat_depth, "seconds": args.seconds,
             "results": rows,
-            "depth_1": { "create": alone, "stat": alone_stat },
+            "create_with_one_in_flight": alone, "stat_with_depth_in_flight": crowd,
         }));
         return Ok(());
     }
     println!(
-        "{} client processes with {} calls in flight each, {} s per line",
-        args.clients, args.depth, args.seconds
+        "{} client processes, each with {} creates or unlinks or {} stats in flight; {} s per line",
+        args.clients, args.depth, args.stat_depth, args.seconds
     );
     let rows: Vec<_> = results
         .iter()
@@ -147,20 +128,20 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         "LOCAL PEER",
     ];
     println!("{}", output::table(&header, &rows));
-    println!("one call in flight per client: {alone:.0} creates/s, {alone_stat:.0} stats/s");
+    println!("creates with one in flight per client: {alone:.0}/s");
+    println!(
+        "stats with {} in flight per client: {crowd:.0}/s",
+        args.depth
+    );
     Ok(())
 }
 
 impl Args {
-    fn plain(&self) -> Args {
-        Args {
-            clients: self.clients,
-            depth: self.depth,
-            seconds: self.seconds.min(2.0),
-            local: None,
-            dir: self.dir.clone(),
-            work: None,
-            number: 0,
+    fn depth_of(&self, operation: &str) -> u32 {
+        if operation == "stat" {
+            self.stat_depth
+        } else {
+            self.depth
         }
     }
 }
@@ -172,7 +153,7 @@ struct Peer {
 }
 
 /// Runs one operation in all client processes at once.
-fn measure(args: &Args, cluster: &str, operation: &str) -> anyhow::Result<f64> {
+fn measure(args: &Args, depth: u32, cluster: &str, operation: &str) -> anyhow::Result<f64> {
     let binary = std::env::current_exe()?;
     let mut clients: Vec<Child> = (0..args.clients)
         .map(|number| {
@@ -182,7 +163,7 @@ fn measure(args: &Args, cluster: &str, operation: &str) -> anyhow::Result<f64> {
                     "--number",
                     &number.to_string(),
                     "--depth",
-                    &args.depth.to_string(),
+                    &depth.to_string(),
                 ])
                 .args(["--seconds", &args.seconds.to_string()])
                 .stdin(Stdio::piped())
@@ -313,20 +294,30 @@ fn local_rate(args: &Args, local: &Path, operation: &str) -> anyhow::Result<Peer
     Ok(match operation {
         "create" => Peer {
             name: "create, fsync of the directory",
-            rate: local_run(args, local, "synced", |dir, path| {
-                std::fs::File::create_new(path)?;
-                dir.sync_all()
-            })?,
-            plain: Some(local_run(args, local, "plain", |_, path| {
-                std::fs::File::create_new(path).map(|_| ())
-            })?),
+            rate: local_run(
+                args,
+                args.depth_of(operation),
+                local,
+                "synced",
+                |dir, path| {
+                    std::fs::File::create_new(path)?;
+                    dir.sync_all()
+                },
+            )?,
+            plain: Some(local_run(
+                args,
+                args.depth_of(operation),
+                local,
+                "plain",
+                |_, path| std::fs::File::create_new(path).map(|_| ()),
+            )?),
         },
         "stat" => Peer {
             name: "stat",
             rate: {
                 let path = local.join("looked-at");
                 std::fs::File::create(&path)?;
-                local_run(args, local, "stat", |_, _| {
+                local_run(args, args.depth_of(operation), local, "stat", |_, _| {
                     std::fs::metadata(&path).map(|_| ())
                 })?
             },
@@ -334,11 +325,17 @@ fn local_rate(args: &Args, local: &Path, operation: &str) -> anyhow::Result<Peer
         },
         _ => Peer {
             name: "create and unlink, fsync of the directory",
-            rate: local_run(args, local, "unlink", |dir, path| {
-                std::fs::File::create_new(path)?;
-                std::fs::remove_file(path)?;
-                dir.sync_all()
-            })?,
+            rate: local_run(
+                args,
+                args.depth_of(operation),
+                local,
+                "unlink",
+                |dir, path| {
+                    std::fs::File::create_new(path)?;
+                    std::fs::remove_file(path)?;
+                    dir.sync_all()
+                },
+            )?,
             plain: None,
         },
     })
@@ -346,24 +343,25 @@ fn local_rate(args: &Args, local: &Path, operation: &str) -> anyhow::Result<Peer
 
 fn local_run(
     args: &Args,
+    depth: u32,
     local: &Path,
     what: &str,
-    operation: impl Fn(&std::fs::File, &Path) -> std::io::Result<()> + Sync,
+    work: impl Fn(&std::fs::File, &Path) -> std::io::Result<()> + Sync,
 ) -> anyhow::Result<f64> {
     let limit = Duration::from_secs_f64(args.seconds.min(2.0));
     let started = Instant::now();
-    let operation = &operation;
+    let work = &work;
     let counts: Vec<std::io::Result<u64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.clients * args.depth)
+        let threads: Vec<_> = (0..args.clients * depth)
             .map(|number| {
                 // One directory per client, as on the cluster.
-                let directory = local.join(format!("{what}-{}", number / args.depth));
+                let directory = local.join(format!("{what}-{}", number / depth));
                 scope.spawn(move || {
                     std::fs::create_dir_all(&directory)?;
                     let handle = std::fs::File::open(&directory)?;
                     let mut count = 0u64;
                     while started.elapsed() < limit {
-                        operation(&handle, &directory.join(format!("{number}-{count}")))?;
+                        work(&handle, &directory.join(format!("{number}-{count}")))?;
                         count += 1;
                     }
                     Ok(count)
