@@ -433,7 +433,7 @@ impl Namespace {
             request: Request::Check { repair },
         };
         // Reads everything: a large namespace takes its time.
-        let deadline = Deadline::after(self.call_time.max(Duration::from_secs(600)));
+        let deadline = Deadline::after(self.call_time.max(Duration::from_mins(10)));
         answer!(self.send(&call, deadline)?, Response::Check(report) => report)
     }
 
