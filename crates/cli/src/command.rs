@@ -1,5 +1,6 @@
 //! One file per command: its arguments with their help, and what it does.
 
+pub mod advise;
 pub mod bench;
 pub mod cat;
 pub mod completions;
@@ -13,6 +14,8 @@ pub mod ls;
 pub mod man;
 pub mod mkdir;
 pub mod mv;
+pub mod pios;
+pub mod queueing;
 pub mod rm;
 pub mod serve;
 pub mod stat;

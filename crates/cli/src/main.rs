@@ -31,6 +31,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Advise(command::advise::Args),
     Demo(command::demo::Args),
     Up(command::up::Args),
     Down(command::down::Args),
@@ -49,6 +50,8 @@ enum Command {
     Bench(command::bench::Args),
     Serve(command::serve::Args),
     Lab(command::lab::Args),
+    Pios(command::pios::Args),
+    Queueing(command::queueing::Args),
     Completions(command::completions::Args),
     Man(command::man::Args),
 }
@@ -59,6 +62,7 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let context = &cli.context;
     let result = match cli.command {
+        Command::Advise(args) => command::advise::run(&args),
         Command::Demo(args) => command::demo::run(&args),
         Command::Up(args) => command::up::run(context, &args),
         Command::Down(args) => command::down::run(context, &args),
@@ -77,6 +81,8 @@ fn main() -> std::process::ExitCode {
         Command::Bench(args) => command::bench::run(context, &args),
         Command::Serve(args) => command::serve::run(&args),
         Command::Lab(args) => command::lab::run(&args),
+        Command::Pios(args) => command::pios::run(&args),
+        Command::Queueing(args) => command::queueing::run(&args),
         Command::Completions(args) => command::completions::run(&args, Cli::command()),
         Command::Man(args) => command::man::run(&args, Cli::command()),
     };

@@ -30,7 +30,7 @@ fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
     let stop = AtomicBool::new(false);
     let writes = AtomicU64::new(0);
     let options = Options {
-        deadline: Duration::from_secs(60),
+        deadline: Duration::from_mins(1),
         ..Options::default()
     };
     let clients: Vec<_> = (0..CLIENTS).map(|_| world.client_with(options)).collect();
@@ -100,7 +100,7 @@ fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
         );
     }
     println!(
-        "{KILLS} kills, {} acknowledged writes",
+        "{kills} kills, {} acknowledged writes",
         writes.load(Ordering::Relaxed)
     );
 }
@@ -177,14 +177,14 @@ fn a_dead_server_is_an_error_that_names_it_and_other_files_go_on() {
     let (dead, alive) = (open("/dead", 0).unwrap(), open("/alive", 1).unwrap());
     dead.write_at(b"before", 0).unwrap();
     world.local.kill_server(0);
-    let error = dead.write_at(&[1; 100_000], 0).unwrap_err();
+    let error = dead.write_at(&vec![1; 100_000], 0).unwrap_err();
     assert!(
         error.to_string().contains("server 0") && error.to_string().contains("trireme"),
         "{error}"
     );
     assert!(dead.read_at(&mut [0; 6], 0).is_err());
     assert!(dead.size().is_err());
-    alive.write_at(&[1; 100_000], 0).unwrap();
+    alive.write_at(&vec![1; 100_000], 0).unwrap();
     world.local.restart_server(0).unwrap();
     let mut back = [0; 6];
     dead.read_exact_at(&mut back, 0).unwrap();
@@ -203,10 +203,10 @@ fn sync_says_so_when_a_server_lost_its_memory() {
             .layout(layout(4096))
             .open(&cluster, format!("/lost-{run}"))
             .unwrap();
-        file.write_at(&[1; 20_000], 0).unwrap();
+        file.write_at(&vec![1; 20_000], 0).unwrap();
         if run % 2 == 0 {
             file.sync().unwrap();
-            file.write_at(&[2; 20_000], 0).unwrap();
+            file.write_at(&vec![2; 20_000], 0).unwrap();
         }
         // The machine of server 1 loses power: another boot, and what was not synced is gone.
         world.local.kill_server(1);
@@ -218,16 +218,16 @@ fn sync_says_so_when_a_server_lost_its_memory() {
         let error = file.sync().expect_err("sync lied");
         assert_eq!(error.errno(), EIO, "{error}");
         // Said once; written again, it is durable.
-        file.write_at(&[3; 20_000], 0).unwrap();
+        file.write_at(&vec![3; 20_000], 0).unwrap();
         file.sync().unwrap();
         // And a killed process alone loses nothing: the page cache lives on.
-        file.write_at(&[4; 20_000], 0).unwrap();
+        file.write_at(&vec![4; 20_000], 0).unwrap();
         world.local.kill_server(0);
         world.local.restart_server(0).unwrap();
         file.sync().unwrap();
-        let mut back = [0; 20_000];
+        let mut back = vec![0; 20_000];
         file.read_exact_at(&mut back, 0).unwrap();
-        assert!(back == [4; 20_000]);
+        assert!(back == vec![4; 20_000]);
     }
 }
 

@@ -140,7 +140,7 @@ fn garbage_closes_its_own_connection_and_costs_no_memory() {
                 header.offset = wild.offset;
                 header.length = wild.length;
                 header.token = wild.token;
-                header.flags.set(random.next() as u16 & 62);
+                header.flags.set(random.next() as u16 & 0x3e);
                 header.body.set(random.below(200) as u32);
                 header.payload.set(random.below(300) as u32);
                 let rest = random.bytes((header.body.get() + header.payload.get()) as usize);

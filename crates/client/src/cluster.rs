@@ -172,12 +172,11 @@ impl Shared {
         for server in &map.servers {
             let mut endpoint = Endpoint::from_texts(&server.addresses);
             endpoint.server = Some(server.id);
-            match servers.get(&server.id) {
-                Some(pool) => pool.set_endpoint(endpoint),
-                None => {
-                    let pool = Pool::new(endpoint, self.key.clone(), self.identity);
-                    servers.insert(server.id, Arc::new(pool));
-                }
+            if let Some(pool) = servers.get(&server.id) {
+                pool.set_endpoint(endpoint);
+            } else {
+                let pool = Pool::new(endpoint, self.key.clone(), self.identity);
+                servers.insert(server.id, Arc::new(pool));
             }
         }
         *self.map.write().expect("no panic under this lock") = map;

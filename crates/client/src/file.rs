@@ -359,30 +359,25 @@ impl Inner {
         }
         let deadline = self.cluster.deadline();
         self.wrote.store(true, Ordering::Relaxed);
-        match self
+        let alone = self
             .one_server(offset, length)
-            .filter(|_| buffer.len() <= SMALL)
-        {
-            Some((server, at)) => {
-                let incarnation = self.servers[server].with(deadline, |connection| {
-                    let mut header = self.header(Op::WRITE, at, length);
-                    let payload = [IoSlice::new(buffer)];
-                    connection.call(&mut header, &[], &payload, &mut [], deadline)?;
-                    Ok(connection.incarnation())
-                })?;
-                self.heard(server, incarnation);
-            }
-            None => {
-                let job = self.job(deadline);
-                let striped = self.striped(offset, length, job.options.block);
-                let plan = Contiguous {
-                    striped,
-                    op: Op::WRITE,
-                };
-                transfer::run(&job, plan, Buffer::Out(buffer), |done| {
-                    self.heard(done.server as usize, done.incarnation);
-                })?;
-            }
+            .filter(|_| buffer.len() <= SMALL);
+        if let Some((server, at)) = alone {
+            let incarnation = self.servers[server].with(deadline, |connection| {
+                let mut header = self.header(Op::WRITE, at, length);
+                let payload = [IoSlice::new(buffer)];
+                connection.call(&mut header, &[], &payload, &mut [], deadline)?;
+                Ok(connection.incarnation())
+            })?;
+            self.heard(server, incarnation);
+        } else {
+            let job = self.job(deadline);
+            let striped = self.striped(offset, length, job.options.block);
+            let op = Op::WRITE;
+            let plan = Contiguous { striped, op };
+            transfer::run(&job, plan, Buffer::Out(buffer), |done| {
+                self.heard(done.server as usize, done.incarnation);
+            })?;
         }
         self.end.fetch_max(offset + length, Ordering::Relaxed);
         Ok(())

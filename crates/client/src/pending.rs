@@ -185,12 +185,10 @@ impl<T> Future for Pending<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let mut slot = self.state.slot.lock().expect("no panic under this lock");
-        match slot.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                slot.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(result) = slot.result.take() {
+            return Poll::Ready(result);
         }
+        slot.waker = Some(context.waker().clone());
+        Poll::Pending
     }
 }

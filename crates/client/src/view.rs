@@ -50,7 +50,7 @@ impl View<'_> {
         let range = self.clip(buffer.len(), at);
         for from in range.clone().step_by(ROUND as usize) {
             let part = from..(from + ROUND).min(range.end);
-            let round = self.round(part.clone(), Op::READ_VIEW)?;
+            let round = self.round(part.clone(), Op::READ_VIEW);
             let mut packed = vec![0; round.bytes];
             let deadline = self.file.cluster.deadline();
             transfer::run(
@@ -83,7 +83,7 @@ impl View<'_> {
         self.file.wrote.store(true, Ordering::Relaxed);
         for from in range.clone().step_by(ROUND as usize) {
             let part = from..(from + ROUND).min(range.end);
-            let round = self.round(part.clone(), Op::WRITE_VIEW)?;
+            let round = self.round(part.clone(), Op::WRITE_VIEW);
             let mut packed = vec![0; round.bytes];
             let mut end = 0;
             for (pattern, mut place) in round.patterns {
@@ -121,7 +121,7 @@ impl View<'_> {
     }
 
     /// Plans one round: per server, blocks of at most the schedule block.
-    fn round(&self, range: Range<u64>, op: Op) -> Result<Round> {
+    fn round(&self, range: Range<u64>, op: Op) -> Round {
         let block = self.file.job(self.file.cluster.deadline()).options.block;
         let span = self.file_range(&range);
         let mut plan = Packed {
@@ -181,11 +181,11 @@ impl View<'_> {
             close(cut.from..span.end, cut.filled);
             plan.frames.push(frames);
         }
-        Ok(Round {
+        Round {
             plan,
             patterns,
             bytes,
-        })
+        }
     }
 }
 

@@ -4,16 +4,22 @@
 //! simulated twin), tables, charts and prose. The registry lists them; [`output`] prints them as
 //! text, JSON, CSV and one HTML page. Models live in the `sim` crate, decisions in `policy`.
 
+pub mod advise;
+pub mod bench;
 pub mod cell;
 pub mod chart;
 pub mod error;
 pub mod experiment;
+pub mod machine;
 pub mod output;
 pub mod papers;
 pub mod parameter;
 pub mod progress;
+pub mod queueing;
 pub mod registry;
+pub mod study;
 pub mod table;
+pub mod user;
 
 pub use cell::{Cell, Class};
 pub use chart::Chart;

@@ -123,7 +123,8 @@ impl Parameter {
         }
     }
 
-    fn check(&self, text: &str) -> Result<(), Error> {
+    /// Refuses a text that is not an allowed value.
+    pub fn check(&self, text: &str) -> Result<(), Error> {
         let refuse = |reason: String| Err(Error::value(self.name, text, reason, self.allowed()));
         match self.kind {
             Kind::Integer { min, max, .. } => match text.parse::<u64>() {

@@ -36,11 +36,11 @@ impl Table {
     }
 }
 
-/// A number with as many digits as a reader wants: three significant ones, at most two decimals.
+/// A number with as many digits as a reader wants: about three significant ones.
 pub fn figure(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".into(),
-        a if a >= 100.0 => format!("{x:.1}"),
+        a if a >= 100.0 && x.fract() == 0.0 => format!("{x:.0}"),
         a if a >= 10.0 => format!("{x:.1}"),
         a if a >= 0.1 || a == 0.0 => format!("{x:.2}"),
         _ => format!("{x:.4}"),

@@ -270,6 +270,7 @@ fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, h
         .name("conn".into())
         .stack_size(STACK)
         .spawn(move || {
+            block_broken_pipe_signal();
             let shared = thread_shared;
             let hello = Socket::new(fd, unix).and_then(|socket| greet(socket, &shared));
             shared.in_hello.fetch_sub(1, Ordering::Relaxed);
@@ -281,6 +282,17 @@ fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, h
     if let Err(error) = spawned {
         shared.in_hello.fetch_sub(1, Ordering::Relaxed);
         tracing::warn!("dropped a new connection: no thread for it: {error}");
+    }
+}
+
+/// A peer that closes while `sendfile` runs is an error here, not the end of the process.
+fn block_broken_pipe_signal() {
+    // SAFETY: plain calls on a set on this stack; they change this thread's mask only.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
 }
 

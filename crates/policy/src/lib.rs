@@ -4,6 +4,8 @@
 //! passes it in. The running servers and the lab's simulated machines drive the same code.
 #![forbid(unsafe_code)]
 
+pub mod cache;
+pub mod plan;
 pub mod random;
 pub mod schedule;
 pub mod transfer;

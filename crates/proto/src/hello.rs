@@ -279,6 +279,7 @@ mod tests {
         gid: 100,
         pid: 42,
         client: 7,
+        generation: 0,
     };
 
     #[test]

@@ -12,6 +12,9 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Debug)]
 pub struct Agenda<E> {
     pending: BinaryHeap<Entry<E>>,
+    /// The root of the heap is the event taken last. Nearly every event plans another one, which
+    /// then takes its place: one sift instead of two.
+    taken: bool,
     now: Time,
     planned: u64,
 }
@@ -27,6 +30,7 @@ impl<E: Copy> Agenda<E> {
     pub fn new() -> Self {
         Self {
             pending: BinaryHeap::with_capacity(256),
+            taken: false,
             now: Time::ZERO,
             planned: 0,
         }
@@ -56,7 +60,11 @@ impl<E: Copy> Agenda<E> {
     /// Takes the next event and moves the clock to it; `None` when nothing is left to happen.
     #[inline]
     pub fn next_event(&mut self) -> Option<E> {
-        let entry = self.pending.pop()?;
+        if self.taken {
+            self.pending.pop();
+        }
+        self.taken = !self.pending.is_empty();
+        let entry = self.pending.peek()?;
         self.now = Time((entry.key >> 64) as u64);
         Some(entry.event)
     }
@@ -69,12 +77,12 @@ impl<E: Copy> Agenda<E> {
 
     /// How many events wait.
     pub fn pending(&self) -> usize {
-        self.pending.len()
+        self.pending.len() - usize::from(self.taken)
     }
 
     /// How many events were taken so far.
     pub fn processed(&self) -> u64 {
-        self.planned - self.pending.len() as u64
+        self.planned - self.pending() as u64
     }
 }
 

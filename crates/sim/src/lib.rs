@@ -5,10 +5,15 @@
 //! knows a paper or prints a result; that is the `lab` crate's job.
 
 pub mod agenda;
+pub mod disk;
+pub mod fs;
+pub mod machine;
+pub mod queueing;
 pub mod random;
 pub mod replicate;
 pub mod statistics;
 pub mod time;
+pub mod trace;
 
 pub use agenda::Agenda;
 pub use random::Stream;

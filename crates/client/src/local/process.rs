@@ -141,21 +141,17 @@ impl Starting {
             let _ = send.send(line);
         });
         let line = receive.recv_timeout(deadline.left()).unwrap_or_default();
-        match line.trim().strip_prefix("ready ") {
-            Some(addresses) => {
-                self.process.addresses = addresses.split(' ').map(str::to_owned).collect();
-                Ok(self.process)
-            }
-            None => {
-                self.process.kill();
-                Err(Error::Invalid(format!(
-                    "{} did not start; the end of {} says:\n{}",
-                    self.process.name,
-                    self.process.log.display(),
-                    self.process.last_words()
-                )))
-            }
+        if let Some(addresses) = line.trim().strip_prefix("ready ") {
+            self.process.addresses = addresses.split(' ').map(str::to_owned).collect();
+            return Ok(self.process);
         }
+        self.process.kill();
+        Err(Error::Invalid(format!(
+            "{} did not start; the end of {} says:\n{}",
+            self.process.name,
+            self.process.log.display(),
+            self.process.last_words()
+        )))
     }
 }
 

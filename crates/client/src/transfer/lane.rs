@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// How long one attempt to connect may take: the other servers wait meanwhile.
-const CONNECT: Duration = Duration::from_millis(1000);
+const CONNECT: Duration = Duration::from_secs(1);
 
 /// Writes shorter than this go through the socket: one copy less is not worth a window.
 const WINDOW_FROM: u64 = 16 << 10;

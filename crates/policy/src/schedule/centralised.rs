@@ -3,7 +3,7 @@
 //!
 //! Each costs one message per request to the scheduler and one answer.
 
-use super::matching::{Calendar, Degrees, Plan, Requests, Taken};
+use super::matching::{Calendar, Degrees, Plan, Request, Requests, Taken};
 use crate::random::Random;
 
 /// First come, first served, stopping at the first request that conflicts: a phase is a run of
@@ -89,29 +89,33 @@ pub fn hcdf(requests: &Requests, random: &mut Random) -> Plan {
     let mut plan = central(requests);
     let mut degrees = requests.degrees();
     let mut taken = Taken::new(requests.clients(), requests.servers());
-    let mut pending: Vec<u32> = (0..requests.list().len() as u32).collect();
+    // Requests travel with their numbers: the sort reads them in order, a thousand times over.
+    let mut pending: Vec<(u32, Request)> = requests
+        .list()
+        .iter()
+        .enumerate()
+        .map(|(at, &request)| (at as u32, request))
+        .collect();
     // One shuffle at the start makes ties random; the sort is stable, so they stay so.
     random.shuffle(&mut pending);
-    let mut sorted = vec![0; pending.len()];
+    let mut sorted = pending.clone();
     let mut buckets = Vec::new();
     while !pending.is_empty() {
-        let sum = |number: u32| {
-            let request = requests.list()[number as usize];
+        let sum = |request: Request| {
             (degrees.clients[request.client as usize] + degrees.servers[request.server as usize])
                 as usize
         };
         sort_descending(&pending, &mut sorted, &mut buckets, sum);
-        for &number in &sorted[..pending.len()] {
+        for &(number, request) in &sorted[..pending.len()] {
             if taken.full() {
                 break;
             }
-            let request = requests.list()[number as usize];
             if taken.take_if_free(request) {
                 plan.phase[number as usize] = plan.length;
                 degrees.serve(request);
             }
         }
-        pending.retain(|&number| plan.phase[number as usize] == u32::MAX);
+        pending.retain(|&(number, _)| plan.phase[number as usize] == u32::MAX);
         taken.next_phase();
         plan.length += 1;
     }
@@ -155,14 +159,14 @@ fn free_edge(edges: &mut Vec<u32>, requests: &Requests, plan: &Plan, taken: &Tak
 /// Counting sort, largest first, stable: one pass over the requests instead of n log n, because a
 /// plan for a million requests does this a thousand times.
 fn sort_descending(
-    items: &[u32],
-    sorted: &mut [u32],
+    items: &[(u32, Request)],
+    sorted: &mut [(u32, Request)],
     buckets: &mut Vec<u32>,
-    key: impl Fn(u32) -> usize,
+    key: impl Fn(Request) -> usize,
 ) {
     buckets.clear();
-    for &item in items {
-        let key = key(item);
+    for &(_, request) in items {
+        let key = key(request);
         if key >= buckets.len() {
             buckets.resize(key + 1, 0);
         }
@@ -173,7 +177,7 @@ fn sort_descending(
         start += std::mem::replace(bucket, start);
     }
     for &item in items {
-        let place = &mut buckets[key(item)];
+        let place = &mut buckets[key(item.1)];
         sorted[*place as usize] = item;
         *place += 1;
     }

@@ -21,9 +21,10 @@ pub enum Accept {
 pub fn bidding(requests: &Requests, accept: Accept, passes: u32, random: &mut Random) -> Plan {
     let mut plan = Plan::new(requests.list().len());
     let mut taken = Taken::new(requests.clients(), requests.servers());
-    let mut pending: Vec<Vec<u32>> = vec![Vec::new(); requests.clients() as usize];
+    // Each client's requests as (server, number).
+    let mut pending: Vec<Vec<(u32, u32)>> = vec![Vec::new(); requests.clients() as usize];
     for (number, request) in requests.list().iter().enumerate() {
-        pending[request.client as usize].push(number as u32);
+        pending[request.client as usize].push((request.server, number as u32));
     }
     let mut bids: Vec<Bid> = vec![Bid::default(); requests.servers() as usize];
     let mut bidders: Vec<u32> = (0..requests.clients()).collect();
@@ -32,19 +33,20 @@ pub fn bidding(requests: &Requests, accept: Accept, passes: u32, random: &mut Ra
         bidders.retain(|&client| !pending[client as usize].is_empty());
         !bidders.is_empty()
     } {
-        for _ in 0..passes.max(1) {
+        for pass in 0..passes.max(1) {
             let mut anyone = false;
             for &client in &bidders {
                 if taken.client(client) {
                     continue;
                 }
                 let own = &mut pending[client as usize];
-                let Some(at) = propose(own, requests, &taken, random) else {
+                let all_free = pass == 0;
+                let Some(at) = propose(own, all_free, &taken, random) else {
                     continue;
                 };
                 anyone = true;
                 plan.messages += 2;
-                let server = requests.list()[own[at] as usize].server;
+                let server = own[at].0;
                 let weight = match accept {
                     Accept::AtRandom => 0,
                     Accept::HighestDegree => own.len() as u32,
@@ -57,7 +59,7 @@ pub fn bidding(requests: &Requests, accept: Accept, passes: u32, random: &mut Ra
             }
             for server in called.drain(..) {
                 let bid = std::mem::take(&mut bids[server as usize]);
-                let number = pending[bid.client as usize].swap_remove(bid.at as usize);
+                let (_, number) = pending[bid.client as usize].swap_remove(bid.at as usize);
                 plan.phase[number as usize] = plan.length;
                 taken.take(bid.client, server);
             }
@@ -74,15 +76,23 @@ pub fn bidding(requests: &Requests, accept: Accept, passes: u32, random: &mut Ra
 /// A random one of a client's requests whose server is still free in this phase. That clients know
 /// which servers are free in a later pass is the published rule ("rejected clients and free
 /// servers"); telling them so is not counted as messages.
-fn propose(own: &[u32], requests: &Requests, taken: &Taken, random: &mut Random) -> Option<usize> {
-    let free = |&number: &u32| !taken.server(requests.list()[number as usize].server);
-    let choices = own.iter().filter(|number| free(number)).count();
+fn propose(
+    own: &[(u32, u32)],
+    all_free: bool,
+    taken: &Taken,
+    random: &mut Random,
+) -> Option<usize> {
+    if all_free {
+        return Some(random.index(own.len()));
+    }
+    let free = |&&(server, _): &&(u32, u32)| !taken.server(server);
+    let choices = own.iter().filter(free).count();
     if choices == 0 {
         return None;
     }
     let mut chosen = random.index(choices);
-    own.iter().position(|number| {
-        let free = free(number);
+    own.iter().position(|request| {
+        let free = free(&request);
         let here = free && chosen == 0;
         chosen -= usize::from(free && !here);
         here

@@ -42,24 +42,29 @@ impl Lard {
 
     /// The server to which a request for this target goes now.
     pub fn assign(&mut self, target: u64) -> u32 {
-        let least = self.least_loaded();
         let server = match self.home.get(&target) {
-            None => least,
-            Some(&home) => {
-                let load = self.load[home as usize];
-                let relief = load > self.limits.high && self.load[least as usize] < self.limits.low;
-                let overload = load >= 2 * self.limits.high;
-                if (relief || overload) && least != home {
-                    self.moves += 1;
-                    least
-                } else {
-                    home
-                }
-            }
+            None => self.least_loaded(),
+            Some(&home) => self.keep_or_move(home),
         };
         self.home.insert(target, server);
         self.load[server as usize] += 1;
         server
+    }
+
+    fn keep_or_move(&mut self, home: u32) -> u32 {
+        let load = self.load[home as usize];
+        if load <= self.limits.high {
+            return home;
+        }
+        let least = self.least_loaded();
+        let relief = self.load[least as usize] < self.limits.low;
+        let overload = load >= 2 * self.limits.high;
+        if (relief || overload) && least != home {
+            self.moves += 1;
+            least
+        } else {
+            home
+        }
     }
 
     /// A request that was assigned to this server is finished.

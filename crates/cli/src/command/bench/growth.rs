@@ -227,9 +227,11 @@ impl Net {
         self.ip(short, &format!("addr add 10.77.0.{host}/24 dev eth0"))?;
         self.ip(short, "link set eth0 up")?;
         if let Some(link) = link {
+            // A queue that holds what the clients have in flight, as flow control would: a dropped
+            // tail costs a retransmission timeout, and then TCP is measured and not the servers.
             for (space, device) in [(short, "eth0".to_owned()), ("sw", format!("v{host}"))] {
                 let words = format!(
-                    "qdisc add dev {device} root tbf rate {}mbit burst 256kb latency 30ms",
+                    "qdisc add dev {device} root tbf rate {}mbit burst 256kb latency 100ms",
                     link * 8
                 );
                 call(
