@@ -130,6 +130,8 @@ fn trees_go_in_and_out_unchanged() {
     );
 }
 
+// Debug formatting: names need not be UTF-8.
+#[allow(clippy::unnecessary_debug_formatting)]
 /// Everything in a tree: names, kinds, modes, times, contents.
 fn describe(root: &Path) -> Vec<String> {
     fn walk(root: &Path, path: &Path, lines: &mut Vec<String>) {

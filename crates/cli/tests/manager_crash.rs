@@ -113,15 +113,14 @@ fn list(namespace: &Namespace, inode: u64, prefix: &str, lines: &mut Vec<String>
     } in entries
     {
         let path = format!("{prefix}/{}", String::from_utf8_lossy(&name));
-        match kind {
-            Kind::Directory => list(namespace, inode, &path, lines),
-            _ => {
-                let attr = attr.unwrap();
-                lines.push(format!(
-                    "{path} file nlink {} mode {:o}",
-                    attr.nlink, attr.mode
-                ));
-            }
+        if kind == Kind::Directory {
+            list(namespace, inode, &path, lines);
+        } else {
+            let attr = attr.unwrap();
+            lines.push(format!(
+                "{path} file nlink {} mode {:o}",
+                attr.nlink, attr.mode
+            ));
         }
     }
 }
@@ -145,7 +144,9 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
                 let mut random = Random(0x5eed_0000 + client);
                 while !stop.load(Ordering::SeqCst) {
                     let step = random.step();
-                    let expected = model.apply(&step).map_err(|errno| errno.code());
+                    let expected = model
+                        .apply(&step)
+                        .map_err(trireme_meta::failure::Errno::code);
                     let got = namespace.change(request(home, &step)).map(|_| ());
                     let got = got.map_err(|error| error.errno());
                     assert_eq!(got, expected, "client {client}: {step:?}");

@@ -119,6 +119,8 @@ impl World {
     }
 
     /// Kills the manager and starts another one at the same place.
+    // Nobody waits for the new one here: `down` stops it, and it is reaped with the test.
+    #[allow(clippy::zombie_processes)]
     pub fn restart_manager(&self) {
         self.signal("meta", rustix::process::Signal::KILL);
         let descriptor = trireme::Descriptor::read(&self.cluster().join("cluster.json")).unwrap();
@@ -172,8 +174,9 @@ impl World {
     }
 
     /// Waits for a condition, with a deadline that only a failure meets.
+    #[allow(clippy::unused_self)]
     pub fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while !condition() {
             assert!(Instant::now() < deadline, "gave up waiting until {what}");
             std::thread::sleep(Duration::from_millis(20));

@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, default_value = "4")]
     clients: u32,
     /// Creates and unlinks in flight per client: they share commits
-    #[arg(long, default_value = "16")]
+    #[arg(long, default_value = "32")]
     depth: u32,
     /// Stats in flight per client
     #[arg(long, default_value = "1")]

@@ -309,9 +309,10 @@ impl Open {
 
     /// Cuts it.
     pub fn truncate(&self, size: u64) -> anyhow::Result<()> {
-        Ok(match self {
+        match self {
             Open::Local(file) => file.set_len(size)?,
             Open::Cluster(file) => file.set_len(size)?,
-        })
+        }
+        Ok(())
     }
 }
