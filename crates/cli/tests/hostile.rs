@@ -1,0 +1,282 @@
+//! Strangers, garbage, slow peers and crowds: each costs itself, and nobody else.
+
+mod support;
+
+use std::io::{IoSlice, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use support::{Random, World, resident, world};
+use trireme::{Cluster, Descriptor, Options};
+use trireme_net::{Connection, Deadline, Endpoint, Identity};
+use trireme_proto::{Header, Key, Op};
+use zerocopy::{FromBytes, IntoBytes};
+
+const EACCES: i32 = 13;
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(10))
+}
+
+fn socket(world: &World, server: usize) -> PathBuf {
+    let address = world.local.servers()[server]
+        .addresses
+        .iter()
+        .find_map(|address| address.strip_prefix("unix:"))
+        .unwrap();
+    address.into()
+}
+
+fn key(world: &World) -> Key {
+    Key::from_text(&world.local.descriptor().unwrap().key.unwrap()).unwrap()
+}
+
+fn connect(world: &World, server: usize) -> Connection {
+    let endpoint = Endpoint::from_texts(&world.local.servers()[server].addresses);
+    Connection::connect(&endpoint, &key(world), Identity::of_this_process(), soon()).unwrap()
+}
+
+/// Writes and reads a little and says how long the slowest took.
+fn honest_work(cluster: &Cluster, times: usize) -> Duration {
+    let file = cluster.create("/honest").unwrap();
+    let mut slowest = Duration::ZERO;
+    for i in 0..times {
+        let begin = Instant::now();
+        let data = [i as u8; 5000];
+        file.write_at(&data, i as u64 * 100).unwrap();
+        let mut back = [0; 5000];
+        file.read_exact_at(&mut back, i as u64 * 100).unwrap();
+        assert!(back == data);
+        slowest = slowest.max(begin.elapsed());
+    }
+    slowest
+}
+
+#[test]
+fn without_the_key_and_without_a_grant_nothing_is_done() {
+    let world = world(2);
+    let right = world.local.descriptor().unwrap();
+    let options = Options {
+        deadline: Duration::from_secs(2),
+        ..Options::default()
+    };
+    for key in [None, Some("00".repeat(32))] {
+        let wrong = Descriptor {
+            key,
+            ..right.clone()
+        };
+        let error = Cluster::connect(&wrong, options).unwrap_err();
+        assert_eq!(error.errno(), EACCES, "{error}");
+    }
+    let cluster = world.client();
+    let file = cluster.create("/mine").unwrap();
+    file.write_at(b"secret", 0).unwrap();
+    // Somebody with the key but without a grant guesses file numbers and tokens.
+    let mut connection = connect(&world, 0);
+    let mut random = Random::new(1);
+    let operations = [
+        Op::READ,
+        Op::WRITE,
+        Op::STAT,
+        Op::TRUNCATE,
+        Op::SYNC,
+        Op::REMOVE,
+        Op::READ_VIEW,
+        Op::WRITE_VIEW,
+    ];
+    for round in 0..2000 {
+        let mut header = Header::request(operations[round % operations.len()]);
+        header.file.set(file.inode());
+        header.flags.set([4, 8, 16, 12, 28][round % 5]);
+        header.token.set(random.next());
+        header.length.set(6);
+        let mut into = [0; 64];
+        let error = connection
+            .call(&mut header, &[], &[], &mut into, soon())
+            .unwrap_err();
+        assert_eq!(error.errno(), EACCES, "{error}");
+    }
+    let mut back = [0; 6];
+    file.read_exact_at(&mut back, 0).unwrap();
+    assert_eq!(&back, b"secret");
+}
+
+#[test]
+fn garbage_closes_its_own_connection_and_costs_no_memory() {
+    let world = world(2);
+    let cluster = world.client();
+    honest_work(&cluster, 50);
+    let pid = world.local.servers()[0].pid();
+    let before = resident(pid);
+    let key = key(&world);
+    let path = socket(&world, 0);
+    let mut random = Random::new(7);
+    let mut frames = 0;
+    let begin = Instant::now();
+    while frames < 40_000 && begin.elapsed() < Duration::from_secs(20) {
+        // Half of the strangers say garbage instead of the hello, half say it after.
+        if random.below(2) == 0 {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream
+                .set_write_timeout(Some(Duration::from_secs(1)))
+                .unwrap();
+            let length = 1 + random.below(400) as usize;
+            let _ = stream.write_all(&random.bytes(length));
+            frames += 1;
+            continue;
+        }
+        let endpoint = Endpoint::from_texts(&[format!("unix:{}", path.display())]);
+        let connection =
+            Connection::connect(&endpoint, &key, Identity::of_this_process(), soon()).unwrap();
+        let socket = connection.socket();
+        for _ in 0..random.below(60) {
+            let mut bytes = random.bytes(64);
+            if random.below(10) > 0 {
+                // Right enough to be looked at: a good start, bounded lengths, wild everything else.
+                let mut header = Header::request(Op(0x0100 + random.below(12) as u16));
+                let wild = Header::read_from_bytes(&bytes[..]).unwrap();
+                header.file = wild.file;
+                header.offset = wild.offset;
+                header.length = wild.length;
+                header.token = wild.token;
+                header.flags.set(random.next() as u16 & 0x3e);
+                header.body.set(random.below(200) as u32);
+                header.payload.set(random.below(300) as u32);
+                let rest = random.bytes((header.body.get() + header.payload.get()) as usize);
+                bytes = header.as_bytes().to_vec();
+                bytes.extend_from_slice(&rest);
+            }
+            frames += 1;
+            let short = Deadline::after(Duration::from_millis(200));
+            if socket.send_all(&mut [IoSlice::new(&bytes)], short).is_err() {
+                break;
+            }
+        }
+    }
+    let slowest = honest_work(&cluster, 200);
+    let grown = resident(pid).saturating_sub(before);
+    println!("{frames} garbage frames, server grew by {grown} bytes, honest slowest {slowest:?}");
+    assert!(grown < 10 << 20, "the server grew by {grown} bytes");
+}
+
+#[test]
+fn peers_that_never_finish_their_hello_are_put_out() {
+    let world = world(2);
+    let cluster = world.client();
+    honest_work(&cluster, 20);
+    let path = socket(&world, 0);
+    let mut slow: Vec<UnixStream> = (0..500)
+        .map(|_| UnixStream::connect(&path).unwrap())
+        .collect();
+    let begin = Instant::now();
+    // A byte now and then from each, while an honest client works.
+    let mut honest = Vec::new();
+    while begin.elapsed() < Duration::from_secs(4) {
+        for stream in &mut slow {
+            let _ = stream.write_all(b"x");
+        }
+        let at = Instant::now();
+        honest_work(&cluster, 1);
+        honest.push(at.elapsed());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // All are gone within ten seconds: reading gives the challenge and then the end.
+    for stream in &mut slow {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut rest = Vec::new();
+        let end = stream.read_to_end(&mut rest);
+        assert!(end.is_ok() || end.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+    }
+    assert!(
+        begin.elapsed() < Duration::from_secs(10),
+        "took {:?}",
+        begin.elapsed()
+    );
+    honest.sort();
+    println!(
+        "honest create, write and read: median {:?}, slowest {:?}",
+        honest[honest.len() / 2],
+        honest[honest.len() - 1]
+    );
+}
+
+#[test]
+fn a_frame_that_never_ends_is_cut_off() {
+    let world = world(1);
+    let cluster = world.client();
+    let connection = connect(&world, 0);
+    let mut header = Header::request(Op::PING);
+    header.payload.set(1000);
+    connection
+        .socket()
+        .send_all(&mut [IoSlice::new(header.as_bytes())], soon())
+        .unwrap();
+    let begin = Instant::now();
+    let mut byte = [0; 64];
+    // The answer to the ping comes; then the server waits for the payload, and not for ever.
+    connection
+        .socket()
+        .receive_exact(&mut byte, soon())
+        .unwrap();
+    let end = connection
+        .socket()
+        .receive_exact(&mut byte[..1], Deadline::after(Duration::from_secs(20)))
+        .unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::UnexpectedEof, "{end}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(15),
+        "took {:?}",
+        begin.elapsed()
+    );
+    honest_work(&cluster, 10);
+}
+
+#[test]
+fn five_hundred_idle_and_sixty_four_busy_clients_are_served() {
+    let world = world(4);
+    let idle: Vec<Vec<Connection>> = (0..500)
+        .map(|_| (0..4).map(|server| connect(&world, server)).collect())
+        .collect();
+    let times: Vec<Duration> = std::thread::scope(|scope| {
+        let busy: Vec<_> = (0..64u64)
+            .map(|client| {
+                let world = &world;
+                scope.spawn(move || {
+                    let cluster = world.client();
+                    let data = Random::new(client).bytes(1 << 20);
+                    let begin = Instant::now();
+                    let file = cluster.create(format!("/busy-{client}")).unwrap();
+                    file.write_at(&data, 0).unwrap();
+                    let mut back = vec![0; data.len()];
+                    file.read_exact_at(&mut back, 0).unwrap();
+                    assert!(back == data, "client {client}");
+                    begin.elapsed()
+                })
+            })
+            .collect();
+        busy.into_iter()
+            .map(|client| client.join().unwrap())
+            .collect()
+    });
+    let (fast, slow) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    let memory: Vec<u64> = world
+        .local
+        .servers()
+        .iter()
+        .map(|server| resident(server.pid()) >> 20)
+        .collect();
+    println!("500 idle, 64 busy: fastest {fast:?}, slowest {slow:?}, resident MiB {memory:?}");
+    assert!(
+        memory.iter().all(|mib| *mib < 256),
+        "servers take {memory:?} MiB"
+    );
+    for mut connection in idle.into_iter().flatten() {
+        let mut header = Header::request(Op::PING);
+        connection
+            .call(&mut header, &[], &[], &mut [], soon())
+            .unwrap();
+    }
+}

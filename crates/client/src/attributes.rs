@@ -1,0 +1,100 @@
+//! `stat` with the right size. The manager knows it unless somebody may be writing; then the I/O
+//! servers are asked, so that every write that returned shows.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use trireme_net::NetError;
+use trireme_partition::Partition;
+use trireme_proto::key::Grant;
+use trireme_proto::message::io::Stat;
+use trireme_proto::message::meta::{DirEntry, Entry, Kind, Layout, Place};
+use trireme_proto::{Header, Op};
+
+use crate::{Cluster, Error, Result};
+
+impl Cluster {
+    /// What a path names; follows a symbolic link at its end.
+    pub fn stat(&self, path: impl AsRef<Path>) -> Result<Entry> {
+        self.stat_place(path.as_ref(), true)
+    }
+
+    /// What a path names; a symbolic link is itself.
+    pub fn lstat(&self, path: impl AsRef<Path>) -> Result<Entry> {
+        self.stat_place(path.as_ref(), false)
+    }
+
+    fn stat_place(&self, path: &Path, follow: bool) -> Result<Entry> {
+        let place = Place::path(path.as_os_str().as_bytes());
+        let mut entry = self.namespace().lookup(place, follow).map_err(at(path))?;
+        self.complete(&mut entry)?;
+        Ok(entry)
+    }
+
+    /// Asks the servers for the size of a file that somebody may be writing.
+    pub fn complete(&self, entry: &mut Entry) -> Result<()> {
+        if entry.attr.settled || entry.attr.kind != Kind::File {
+            return Ok(());
+        }
+        let Some(layout) = &entry.layout else {
+            return Ok(());
+        };
+        let grants = self.namespace().inspect(vec![entry.attr.inode])?;
+        let grant = grants
+            .first()
+            .ok_or_else(|| Error::Invalid("no grant".into()))?;
+        entry.attr.size = self.size_on_servers(layout, grant)?;
+        Ok(())
+    }
+
+    fn size_on_servers(&self, layout: &Layout, grant: &Grant) -> Result<u64> {
+        let partition = Partition::striped(layout.unit, layout.servers.len() as u32, layout.first)?;
+        let deadline = self.deadline();
+        let mut size = 0;
+        for (part, server) in layout.servers.iter().enumerate() {
+            let stat: Stat = self.server(*server)?.with(deadline, |connection| {
+                let mut header = Header::request(Op::STAT);
+                header.file.set(grant.file);
+                header.token.set(grant.token.0);
+                header.add_flags(grant.rights.flags());
+                let reply = connection.call(&mut header, &[], &[], &mut [], deadline)?;
+                trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
+                    peer: connection.peer().to_owned(),
+                    source,
+                })
+            })?;
+            if stat.size > 0
+                && let Some(last) = partition.part(part as u32)?.to_file(stat.size - 1)
+            {
+                size = size.max(last + 1);
+            }
+        }
+        Ok(size)
+    }
+
+    /// All entries of a directory with attributes and right sizes, sorted by name.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirEntry>> {
+        let path = path.as_ref();
+        let mut entries = self.namespace().read_dir(path).map_err(at(path))?;
+        for entry in &mut entries {
+            if let Some(attr) = &mut entry.attr
+                && !attr.settled
+                && attr.kind == Kind::File
+            {
+                // Gone since: as if it had gone a moment earlier, its last known size will do.
+                if let Ok(mut whole) = self.namespace().lookup(Place::inode(entry.inode), false) {
+                    self.complete(&mut whole)?;
+                    *attr = whole.attr;
+                }
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+}
+
+/// Names the file in an error.
+pub fn at(path: &Path) -> impl FnOnce(NetError) -> Error {
+    let path = path.display().to_string();
+    move |source| Error::At { path, source }
+}

@@ -1,0 +1,184 @@
+//! A cluster as a client sees it: the manager, the I/O servers, the defaults of calls.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
+use trireme_proto::message::meta::ClusterMap;
+use trireme_proto::{Header, Key, Op};
+
+use crate::pending::Workers;
+use crate::{Descriptor, Error, Namespace, Options, Result};
+
+/// A cluster. Cheap to clone; all clones share connections.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: Options,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub namespace: Namespace,
+    key: Key,
+    identity: Identity,
+    map: RwLock<ClusterMap>,
+    servers: RwLock<HashMap<u32, Arc<Pool>>>,
+    pub workers: Workers,
+    pub next_seed: AtomicU64,
+}
+
+/// Whether a server answers.
+#[derive(Debug)]
+pub struct ServerStatus {
+    /// Its number.
+    pub id: u32,
+    /// Where it is said to be.
+    pub addresses: Vec<String>,
+    /// Bytes of its disks (all, free), or why it does not answer.
+    pub space: Result<(u64, u64)>,
+}
+
+impl Cluster {
+    /// The cluster named by `$TRIREME_CLUSTER`, or the one that `trireme up` started last.
+    pub fn find() -> Result<Cluster> {
+        Cluster::connect(&Descriptor::find()?, Options::default())
+    }
+
+    /// Connects to the manager and learns where the I/O servers are.
+    pub fn connect(descriptor: &Descriptor, options: Options) -> Result<Cluster> {
+        let key = descriptor.key()?;
+        let identity = Identity::of_this_process();
+        let endpoint = Endpoint::from_texts(&descriptor.manager);
+        let cluster = Cluster {
+            shared: Arc::new(Shared {
+                namespace: Namespace::new(endpoint, key.clone(), identity),
+                key,
+                identity,
+                map: RwLock::new(ClusterMap::default()),
+                servers: RwLock::new(HashMap::new()),
+                workers: Workers::default(),
+                next_seed: AtomicU64::new(trireme_net::random_u64()),
+            }),
+            options,
+        };
+        cluster.refresh()?;
+        Ok(cluster)
+    }
+
+    /// The same cluster with other defaults.
+    pub fn with_options(&self, options: Options) -> Cluster {
+        Cluster {
+            shared: self.shared.clone(),
+            options,
+        }
+    }
+
+    /// The defaults of calls.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.options.deadline)
+    }
+
+    /// Names, attributes, open files and locks at the manager.
+    pub fn namespace(&self) -> Namespace {
+        let namespace = &self.shared.namespace;
+        namespace.with_call_time(self.options.deadline)
+    }
+
+    /// Asks the manager for the map again.
+    pub fn refresh(&self) -> Result<()> {
+        self.shared.learn(self.namespace().map()?);
+        Ok(())
+    }
+
+    /// The servers that the manager knows.
+    pub fn map(&self) -> ClusterMap {
+        self.shared
+            .map
+            .read()
+            .expect("no panic under this lock")
+            .clone()
+    }
+
+    /// Connections to an I/O server.
+    pub(crate) fn server(&self, id: u32) -> Result<Arc<Pool>> {
+        let find = || {
+            self.shared
+                .servers
+                .read()
+                .expect("no panic under this lock")
+                .get(&id)
+                .cloned()
+        };
+        if let Some(pool) = find() {
+            return Ok(pool);
+        }
+        self.refresh()?;
+        find().ok_or(Error::NoServer(id))
+    }
+
+    /// Asks every server whether it lives, waiting for each at most a moment.
+    pub fn status(&self) -> Result<Vec<ServerStatus>> {
+        self.refresh()?;
+        let moment = Deadline::after(self.options.deadline.min(std::time::Duration::from_secs(2)));
+        let map = self.map();
+        Ok(std::thread::scope(|scope| {
+            let asked: Vec<_> = map
+                .servers
+                .into_iter()
+                .map(|server| {
+                    scope.spawn(move || ServerStatus {
+                        id: server.id,
+                        addresses: server.addresses,
+                        space: self.space(server.id, moment),
+                    })
+                })
+                .collect();
+            asked
+                .into_iter()
+                .map(|one| one.join().expect("asking does not panic"))
+                .collect()
+        }))
+    }
+
+    fn space(&self, server: u32, deadline: Deadline) -> Result<(u64, u64)> {
+        let pool = self.server(server)?;
+        let space: trireme_proto::message::io::Space = pool.with(deadline, |connection| {
+            let mut header = Header::request(Op::SPACE);
+            let reply = connection.call(&mut header, &[], &[], &mut [], deadline)?;
+            trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
+                peer: connection.peer().to_owned(),
+                source,
+            })
+        })?;
+        Ok((space.total, space.free))
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.shared
+            .next_seed
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn learn(&self, map: ClusterMap) {
+        let mut servers = self.servers.write().expect("no panic under this lock");
+        for server in &map.servers {
+            let mut endpoint = Endpoint::from_texts(&server.addresses);
+            endpoint.server = Some(server.id);
+            if let Some(pool) = servers.get(&server.id) {
+                pool.set_endpoint(endpoint);
+            } else {
+                let pool = Pool::new(endpoint, self.key.clone(), self.identity);
+                servers.insert(server.id, Arc::new(pool));
+            }
+        }
+        *self.map.write().expect("no panic under this lock") = map;
+    }
+}

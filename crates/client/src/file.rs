@@ -1,0 +1,447 @@
+//! An open file: reads and writes at offsets over all its servers, size, sync.
+
+mod close;
+mod stream;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use trireme_net::{Deadline, NetError, Pool};
+use trireme_partition::{Part, Partition};
+use trireme_policy::transfer::Striped;
+use trireme_proto::message::meta::{Layout, Opened};
+use trireme_proto::{Header, Op};
+use zerocopy::little_endian::U64;
+
+use crate::transfer::{self, Buffer, Contiguous, Done, Each, Frame, Job, Plan};
+use crate::{Cluster, Error, Pending, Result, TransferOptions};
+
+/// Requests up to this size that lie on one server take the shortest way: one call, no planning.
+const SMALL: usize = 64 << 10;
+
+/// Vectored requests up to this size are gathered into one; longer slices go one by one.
+const GATHER: usize = 1 << 20;
+
+/// Where a file ends at the latest.
+const FILE_BYTES: u64 = 1 << 62;
+
+/// An open file. All calls with offsets take `&self`: threads can share it.
+#[derive(Debug)]
+pub struct File {
+    pub(crate) inner: Arc<Inner>,
+    position: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub cluster: Cluster,
+    pub opened: Opened,
+    pub layout: Layout,
+    pub servers: Vec<Arc<Pool>>,
+    pub parts: Vec<Part>,
+    transfer: Mutex<TransferOptions>,
+    /// Per server, the incarnation that everything not yet synced went to; 0: not heard yet.
+    seen: Vec<AtomicU64>,
+    /// End of the furthest byte that this opening wrote.
+    pub end: AtomicU64,
+    pub wrote: AtomicBool,
+    /// Told when the last user lets go.
+    pub closed: AtomicBool,
+}
+
+impl File {
+    /// A file that the manager has opened.
+    pub(crate) fn new(cluster: &Cluster, opened: Opened) -> Result<File> {
+        let layout = opened
+            .entry
+            .layout
+            .clone()
+            .ok_or_else(|| Error::Invalid("only regular files have bytes".into()))?;
+        let count = layout.servers.len() as u32;
+        let partition = Partition::striped(layout.unit, count, layout.first)?;
+        let parts = (0..count)
+            .map(|i| partition.part(i))
+            .collect::<std::result::Result<_, _>>()?;
+        let servers: Vec<Arc<Pool>> = layout
+            .servers
+            .iter()
+            .map(|id| cluster.server(*id))
+            .collect::<Result<_>>()?;
+        let seen = servers
+            .iter()
+            .map(|pool| AtomicU64::new(pool.incarnation()))
+            .collect();
+        Ok(File {
+            inner: Arc::new(Inner {
+                cluster: cluster.clone(),
+                opened,
+                layout,
+                servers,
+                parts,
+                transfer: Mutex::new(cluster.options().transfer),
+                seen,
+                end: AtomicU64::new(0),
+                wrote: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
+            }),
+            position: 0,
+        })
+    }
+
+    /// How its bytes are spread.
+    pub fn layout(&self) -> &Layout {
+        &self.inner.layout
+    }
+
+    /// Its number.
+    pub fn inode(&self) -> u64 {
+        self.inner.opened.grant.file
+    }
+
+    /// Carries transfers of this file out in another way from now on.
+    pub fn set_transfer(&self, options: TransferOptions) {
+        *self
+            .inner
+            .transfer
+            .lock()
+            .expect("no panic under this lock") = options;
+    }
+
+    /// How transfers of this file are carried out.
+    pub fn transfer(&self) -> TransferOptions {
+        self.inner.transfer()
+    }
+
+    /// Reads into `buffer` from `offset` on; fewer bytes than asked only at the end of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    /// Fills `buffer`; the end of the file is an error.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let got = self.read_at(buffer, offset)?;
+        if got == buffer.len() {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "the file ends after {got} of the {} bytes wanted at {offset}",
+            buffer.len()
+        )))
+    }
+
+    /// Writes all of `buffer` at `offset`. When it returns, every later read of any client sees it.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_at(buffer, offset)
+    }
+
+    /// Reads into several buffers, one after the other.
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        if total <= GATHER {
+            let mut bytes = vec![0; total];
+            let got = self.read_at(&mut bytes, offset)?;
+            let mut rest = &bytes[..got];
+            for buffer in buffers {
+                let part = rest.len().min(buffer.len());
+                buffer[..part].copy_from_slice(&rest[..part]);
+                rest = &rest[part..];
+            }
+            return Ok(got);
+        }
+        let mut all = 0;
+        for buffer in buffers {
+            let got = self.read_at(buffer, offset + all as u64)?;
+            all += got;
+            if got < buffer.len() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes several buffers, one after the other.
+    pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        if total <= GATHER {
+            let bytes = buffers
+                .iter()
+                .flat_map(|buffer| buffer.iter().copied())
+                .collect::<Vec<_>>();
+            return self.write_at(&bytes, offset);
+        }
+        let mut at = offset;
+        for buffer in buffers {
+            self.write_at(buffer, at)?;
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The file's size now, as its servers know it: at least the end of every write that returned.
+    pub fn size(&self) -> Result<u64> {
+        self.inner.size(self.inner.cluster.deadline())
+    }
+
+    /// Bytes and size to the disks of all servers: they survive power loss when this returns.
+    ///
+    /// If a server may have lost bytes written since the last sync, this is an error, once; the
+    /// bytes must then be written again.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// Starts a read; the buffer comes back with the number of bytes.
+    pub fn start_read(&self, offset: u64, mut buffer: Vec<u8>) -> Pending<(Vec<u8>, usize)> {
+        let inner = self.inner.clone();
+        self.inner.cluster.shared.workers.start(move || {
+            let got = inner.read_at(&mut buffer, offset)?;
+            Ok((buffer, got))
+        })
+    }
+
+    /// Starts a write; the buffer comes back.
+    pub fn start_write(&self, offset: u64, buffer: Vec<u8>) -> Pending<Vec<u8>> {
+        let inner = self.inner.clone();
+        self.inner.cluster.shared.workers.start(move || {
+            inner.write_at(&buffer, offset)?;
+            Ok(buffer)
+        })
+    }
+
+    /// Starts a sync.
+    pub fn start_sync(&self) -> Pending<()> {
+        let inner = self.inner.clone();
+        self.inner
+            .cluster
+            .shared
+            .workers
+            .start(move || inner.sync())
+    }
+}
+
+impl Inner {
+    pub(crate) fn transfer(&self) -> TransferOptions {
+        *self.transfer.lock().expect("no panic under this lock")
+    }
+
+    pub(crate) fn job(&self, deadline: Deadline) -> Job<'_> {
+        let mut options = self.transfer();
+        options.block = options
+            .block
+            .clamp(4096, u64::from(trireme_proto::limits::PAYLOAD_BYTES));
+        Job {
+            servers: &self.servers,
+            grant: self.opened.grant,
+            options,
+            deadline,
+            own: self.cluster.options().own,
+            seed: self.cluster.seed(),
+        }
+    }
+
+    /// After a truncation the furthest byte written is not beyond the new size.
+    pub(crate) fn truncated(&self, size: u64) {
+        self.end.fetch_min(size, Ordering::Relaxed);
+        self.wrote.store(true, Ordering::Relaxed);
+    }
+
+    /// Remembers that this server has something of ours, or said something, in this incarnation.
+    pub(crate) fn heard(&self, server: usize, incarnation: u64) {
+        if incarnation != 0 && self.seen[server].load(Ordering::Relaxed) == 0 {
+            let _ = self.seen[server].compare_exchange(
+                0,
+                incarnation,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+        }
+    }
+
+    fn striped(&self, offset: u64, length: u64, block: u64) -> Striped {
+        Striped {
+            unit: self.layout.unit,
+            servers: self.layout.servers.len() as u32,
+            first: self.layout.first,
+            offset,
+            len: length,
+            block,
+        }
+    }
+
+    /// The server and subfile offset of a range that lies in one stripe unit.
+    fn one_server(&self, offset: u64, length: u64) -> Option<(usize, u64)> {
+        let unit = self.layout.unit;
+        let number = offset / unit;
+        if length == 0 || (offset + length - 1) / unit != number {
+            return None;
+        }
+        let count = self.layout.servers.len() as u64;
+        let server = (number + u64::from(self.layout.first)) % count;
+        Some((server as usize, number / count * unit + offset % unit))
+    }
+
+    fn header(&self, op: Op, offset: u64, length: u64) -> Header {
+        let grant = &self.opened.grant;
+        let mut header = Header::request(op);
+        header.add_flags(grant.rights.flags());
+        header.file = U64::new(grant.file);
+        header.token = U64::new(grant.token.0);
+        header.offset = U64::new(offset);
+        header.length = U64::new(length);
+        header
+    }
+
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let length = buffer.len() as u64;
+        check_range(offset, length)?;
+        if length == 0 {
+            return Ok(0);
+        }
+        let deadline = self.cluster.deadline();
+        if buffer.len() <= SMALL
+            && let Some((server, at)) = self.one_server(offset, length)
+        {
+            let reply = self.servers[server].with(deadline, |connection| {
+                let mut header = self.header(Op::READ, at, length);
+                connection.call_small(&mut header, buffer, deadline)
+            })?;
+            self.heard(server, reply.token.get());
+            let got = reply.payload.get() as usize;
+            if got == buffer.len() {
+                return Ok(got);
+            }
+            buffer[got..].fill(0);
+            return self.clip(offset, length, offset + got as u64, deadline);
+        }
+        let job = self.job(deadline);
+        let striped = self.striped(offset, length, job.options.block);
+        let plan = Contiguous {
+            striped,
+            op: Op::READ,
+        };
+        let mut short: Vec<Done> = Vec::new();
+        transfer::run(&job, plan, Buffer::In(&mut *buffer), |done| {
+            self.heard(done.server as usize, done.incarnation);
+            if done.bytes < done.wanted {
+                short.push(done);
+            }
+        })?;
+        if short.is_empty() {
+            return Ok(buffer.len());
+        }
+        // What a server does not have is a hole or beyond the end; the size decides.
+        let mut frame = Frame::default();
+        for done in short {
+            frame.reset(done.block);
+            plan.describe(done.server, done.block, &mut frame);
+            let mut skip = done.bytes as usize;
+            for range in &frame.ranges {
+                let start = skip.min(range.len());
+                skip -= start;
+                buffer[range.start + start..range.end].fill(0);
+            }
+        }
+        self.clip(offset, length, offset, deadline)
+    }
+
+    /// How many of `length` bytes at `offset` are before the end of the file, which is at least `known`.
+    fn clip(&self, offset: u64, length: u64, known: u64, deadline: Deadline) -> Result<usize> {
+        let size = self.size(deadline)?.max(known);
+        Ok(size.saturating_sub(offset).min(length) as usize)
+    }
+
+    pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        let length = buffer.len() as u64;
+        check_range(offset, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let deadline = self.cluster.deadline();
+        self.wrote.store(true, Ordering::Relaxed);
+        let alone = self
+            .one_server(offset, length)
+            .filter(|_| buffer.len() <= SMALL);
+        if let Some((server, at)) = alone {
+            let incarnation = self.servers[server].with(deadline, |connection| {
+                let mut header = self.header(Op::WRITE, at, length);
+                let payload = [IoSlice::new(buffer)];
+                connection.call(&mut header, &[], &payload, &mut [], deadline)?;
+                Ok(connection.incarnation())
+            })?;
+            self.heard(server, incarnation);
+        } else {
+            let job = self.job(deadline);
+            let striped = self.striped(offset, length, job.options.block);
+            let op = Op::WRITE;
+            let plan = Contiguous { striped, op };
+            transfer::run(&job, plan, Buffer::Out(buffer), |done| {
+                self.heard(done.server as usize, done.incarnation);
+            })?;
+        }
+        self.end.fetch_max(offset + length, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The size as the servers know it: the furthest byte that any of them has.
+    pub(crate) fn size(&self, deadline: Deadline) -> Result<u64> {
+        let plan = Each {
+            op: Op::STAT,
+            lengths: vec![0; self.servers.len()],
+        };
+        let mut size = 0;
+        let mut bad = None;
+        transfer::run(&self.job(deadline), plan, Buffer::In(&mut []), |done| {
+            let server = done.server as usize;
+            self.heard(server, done.incarnation);
+            if done.size > 0 {
+                match self.parts[server].to_file(done.size - 1) {
+                    Some(last) => size = size.max(last + 1),
+                    None => bad = Some(server),
+                }
+            }
+        })?;
+        match bad {
+            None => Ok(size),
+            Some(server) => Err(Error::Invalid(format!(
+                "the subfile on server {} is longer than any file can be",
+                self.layout.servers[server]
+            ))),
+        }
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        let deadline = Deadline::after(self.cluster.options().sync_deadline);
+        let lengths = self
+            .seen
+            .iter()
+            .map(|seen| seen.load(Ordering::SeqCst))
+            .collect();
+        let plan = Each {
+            op: Op::SYNC,
+            lengths,
+        };
+        let result = transfer::run(&self.job(deadline), plan, Buffer::In(&mut []), |done| {
+            self.heard(done.server as usize, done.incarnation);
+        });
+        if let Err(NetError::Refused { source, .. }) = &result
+            && source.errno == trireme_proto::refusal::errno::EIO
+        {
+            // Said once; from now on what the servers have is what counts.
+            for seen in &self.seen {
+                seen.store(0, Ordering::SeqCst);
+            }
+        }
+        result?;
+        self.report()
+    }
+}
+
+fn check_range(offset: u64, length: u64) -> Result<()> {
+    if offset > FILE_BYTES || length > FILE_BYTES {
+        return Err(Error::Invalid(format!(
+            "offset {offset} and length {length} are beyond the largest file"
+        )));
+    }
+    Ok(())
+}

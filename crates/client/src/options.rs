@@ -1,0 +1,32 @@
+//! Defaults of a client: deadlines and how transfers are carried out.
+
+use std::time::Duration;
+
+use trireme_proto::limits;
+
+use crate::TransferOptions;
+
+/// How a client behaves. All fields have good defaults.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How long any call may take, waiting for servers that restart included.
+    pub deadline: Duration,
+    /// How long a sync may take: the disks may have much to write.
+    pub sync_deadline: Duration,
+    /// How large requests are carried out.
+    pub transfer: TransferOptions,
+    /// This client's number among those that work together; `hash` starts at the server of that
+    /// number. By default the process number: neighbours start at different servers.
+    pub own: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            deadline: limits::CALL_TIME,
+            sync_deadline: limits::CALL_TIME * 4,
+            transfer: TransferOptions::default(),
+            own: std::process::id(),
+        }
+    }
+}

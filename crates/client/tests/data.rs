@@ -1,0 +1,263 @@
+//! All data operations on an embedded cluster, over Unix sockets and over TCP.
+
+use std::io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+
+use trireme::embedded::Embedded;
+use trireme::{Cluster, LayoutWish, OpenOptions, Part, Schedule, TransferOptions};
+
+fn each_transport(test: impl Fn(&Cluster)) {
+    for tcp in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let start = if tcp {
+            Embedded::start_tcp
+        } else {
+            Embedded::start
+        };
+        let embedded = start(dir.path(), 4).unwrap();
+        test(&embedded.connect().unwrap());
+    }
+}
+
+fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+fn small_units(cluster: &Cluster, path: &str, unit: u64) -> trireme::File {
+    let layout = LayoutWish {
+        unit: Some(unit),
+        ..LayoutWish::default()
+    };
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .layout(layout)
+        .open(cluster, path)
+        .unwrap()
+}
+
+#[test]
+fn what_was_written_is_read_back_whatever_the_size_and_offset() {
+    each_transport(|cluster| {
+        for (number, unit) in [4096u64, 65536, 1 << 20].into_iter().enumerate() {
+            let file = small_units(cluster, &format!("/f{number}"), unit);
+            for (offset, length) in [
+                (0, 1),
+                (1, 10),
+                (4095, 2),
+                (5000, 100_000),
+                (123_456, 3_000_001),
+                (9, 9_000_000),
+            ] {
+                let data = bytes(offset + length as u64, length);
+                file.write_at(&data, offset).unwrap();
+                let mut back = vec![0; length];
+                file.read_exact_at(&mut back, offset).unwrap();
+                assert!(back == data, "unit {unit} offset {offset} length {length}");
+            }
+            assert_eq!(file.size().unwrap(), 9_000_009);
+        }
+    });
+}
+
+#[test]
+fn holes_are_zero_and_reads_stop_at_the_end() {
+    each_transport(|cluster| {
+        let file = small_units(cluster, "/holes", 4096);
+        file.write_at(b"end", 1_000_000).unwrap();
+        assert_eq!(file.size().unwrap(), 1_000_003);
+        let mut back = vec![7; 1_100_000];
+        assert_eq!(file.read_at(&mut back, 0).unwrap(), 1_000_003);
+        assert!(back[..1_000_000].iter().all(|byte| *byte == 0));
+        assert_eq!(&back[1_000_000..1_000_003], b"end");
+        assert_eq!(file.read_at(&mut back[..10], 1_000_003).unwrap(), 0);
+        assert_eq!(file.read_at(&mut back[..10], 1 << 50).unwrap(), 0);
+        let mut one = [7; 100];
+        assert_eq!(file.read_at(&mut one, 999_990).unwrap(), 13);
+        assert_eq!(&one[..13], b"\0\0\0\0\0\0\0\0\0\0end");
+    });
+}
+
+#[test]
+fn truncate_cuts_and_extends() {
+    each_transport(|cluster| {
+        let file = small_units(cluster, "/t", 4096);
+        let data = bytes(3, 100_000);
+        file.write_at(&data, 0).unwrap();
+        for size in [50_001, 10, 200_000, 0, 5] {
+            file.set_len(size).unwrap();
+            assert_eq!(file.size().unwrap(), size);
+        }
+        let mut back = [9; 5];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!(back, [0; 5], "cut and extended bytes are zero");
+    });
+}
+
+#[test]
+fn another_client_sees_writes_and_size_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 4).unwrap();
+    let (one, two) = (embedded.connect().unwrap(), embedded.connect().unwrap());
+    let writer = small_units(&one, "/shared", 4096);
+    let reader = two.open("/shared").unwrap();
+    for round in 1..50u64 {
+        let data = bytes(round, 5000);
+        writer.write_at(&data, (round - 1) * 5000).unwrap();
+        assert!(reader.size().unwrap() >= round * 5000);
+        let mut back = vec![0; 5000];
+        reader.read_exact_at(&mut back, (round - 1) * 5000).unwrap();
+        assert!(back == data);
+    }
+}
+
+#[test]
+fn std_io_and_vectored_calls_work() {
+    each_transport(|cluster| {
+        let mut file = small_units(cluster, "/stream", 4096);
+        file.write_all(b"hello ").unwrap();
+        file.write_all(b"world").unwrap();
+        file.seek(SeekFrom::Start(6)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "world");
+        assert_eq!(file.seek(SeekFrom::End(-5)).unwrap(), 6);
+        assert!(file.seek(SeekFrom::Current(-7)).is_err());
+
+        let (a, b) = (bytes(1, 3000), bytes(2, 2_000_000));
+        file.write_vectored_at(&[IoSlice::new(&a), IoSlice::new(&b)], 77)
+            .unwrap();
+        let (mut x, mut y) = (vec![0; 1000], vec![0; 2_002_000]);
+        let got = file
+            .read_vectored_at(&mut [IoSliceMut::new(&mut x), IoSliceMut::new(&mut y)], 77)
+            .unwrap();
+        assert_eq!(got, 2_003_000);
+        assert!(x == a[..1000] && y[..2000] == a[1000..] && y[2000..] == b);
+    });
+}
+
+#[test]
+fn started_operations_overlap_and_can_be_awaited() {
+    each_transport(|cluster| {
+        let file = small_units(cluster, "/async", 65536);
+        let writes: Vec<_> = (0..20u64)
+            .map(|i| file.start_write(i * 100_000, bytes(i, 100_000)))
+            .collect();
+        for write in writes {
+            write.wait().unwrap();
+        }
+        file.start_sync().wait().unwrap();
+        let reads: Vec<_> = (0..20u64)
+            .map(|i| file.start_read(i * 100_000, vec![0; 100_000]))
+            .collect();
+        for (i, read) in reads.into_iter().enumerate() {
+            let (back, got) = block_on(read).unwrap();
+            assert!(got == 100_000 && back == bytes(i as u64, 100_000));
+        }
+    });
+}
+
+/// The smallest executor: parks this thread until woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        std::thread::park();
+    }
+}
+
+#[test]
+fn views_read_and_write_their_own_bytes_and_no_others() {
+    each_transport(|cluster| {
+        for (number, (record, stride, unit)) in [
+            (8u64, 32u64, 4096u64),
+            (100, 333, 4096),
+            (5000, 12_000, 4096),
+            (1, 7, 65536),
+            (70_000, 200_000, 65536),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let file = small_units(cluster, &format!("/v{number}"), unit);
+            let count = 2_000_000 / stride;
+            let mut model = bytes(9, (count * stride) as usize);
+            file.write_at(&model, 0).unwrap();
+            let offset = stride - record;
+            let part = Part::strided(offset, record, stride, count).unwrap();
+            let view = file.view(&part);
+            let mine = bytes(10, part.size() as usize);
+            // In two pieces that do not respect records.
+            let middle = mine.len() / 2 + 3;
+            view.write_at(&mine[..middle], 0).unwrap();
+            view.write_at(&mine[middle..], middle as u64).unwrap();
+            for (i, chunk) in mine.chunks(record as usize).enumerate() {
+                let at = (offset + i as u64 * stride) as usize;
+                model[at..at + chunk.len()].copy_from_slice(chunk);
+            }
+            let mut back = vec![0; model.len()];
+            file.read_exact_at(&mut back, 0).unwrap();
+            assert!(
+                back == model,
+                "record {record} stride {stride}: the whole file"
+            );
+            let mut back = vec![0; mine.len()];
+            assert_eq!(view.read_at(&mut back, 0).unwrap(), mine.len());
+            assert!(back == mine, "record {record} stride {stride}: the view");
+            let mut some = vec![0; 1001];
+            assert_eq!(view.read_at(&mut some, 501).unwrap(), 1001);
+            assert!(some == mine[501..1502]);
+            assert_eq!(view.read_at(&mut some, part.size()).unwrap(), 0);
+            assert!(view.write_at(&[0; 2], part.size() - 1).is_err());
+        }
+    });
+}
+
+#[test]
+fn schedules_blocks_and_windows_change_nothing_but_speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 4).unwrap();
+    let cluster = embedded.connect().unwrap();
+    let file = small_units(&cluster, "/s", 10_000);
+    for schedule in Schedule::ALL {
+        for (block, in_flight, window) in [
+            (4096, 1, true),
+            (100_000, 2, false),
+            (1 << 20, 3, true),
+            (4 << 20, 2, true),
+        ] {
+            file.set_transfer(TransferOptions {
+                in_flight,
+                schedule,
+                block,
+                window,
+            });
+            let data = bytes(block + u64::from(in_flight), 5_000_003);
+            file.write_at(&data, 77).unwrap();
+            let mut back = vec![0; data.len()];
+            file.read_exact_at(&mut back, 77).unwrap();
+            assert!(
+                back == data,
+                "{schedule} block {block} in flight {in_flight} window {window}"
+            );
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The default engine: fjall, a log-structured merge tree. One journal fdatasync per commit.
+
+use super::{
+    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
+};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// fjall under the contract of [`Engine`]. The directory is locked: one process at a time.
+pub struct Fjall {
+    database: Database,
+    pairs: Keyspace,
+    // Held while a commit compares and applies; its value is the newest revision.
+    revision: Mutex<u64>,
+}
+
+impl Fjall {
+    /// Opens or creates the engine in a directory of its own.
+    pub fn open(directory: &Path) -> Result<Self, EngineError> {
+        let database = Database::builder(directory)
+            .worker_threads(1)
+            .open()
+            .map_err(fail)?;
+        let pairs = database
+            .keyspace("meta", KeyspaceCreateOptions::default)
+            .map_err(fail)?;
+        let revision = match pairs.get(REVISION_KEY).map_err(fail)? {
+            Some(bytes) => unpack("fjall", &bytes)?.version,
+            None => 0,
+        };
+        Ok(Self {
+            database,
+            pairs,
+            revision: Mutex::new(revision),
+        })
+    }
+}
+
+fn fail(error: fjall::Error) -> EngineError {
+    EngineError::new("fjall", error)
+}
+
+impl Engine for Fjall {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            writes: 16_384,
+            exclusive: true,
+        }
+    }
+
+    fn revision(&self) -> Result<u64, EngineError> {
+        Ok(*self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Stored>, EngineError> {
+        self.pairs
+            .get(key)
+            .map_err(fail)?
+            .map(|bytes| unpack("fjall", &bytes))
+            .transpose()
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(Key, Stored)>, EngineError> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for guard in self.pairs.range(from..to).take(limit) {
+            let (key, value) = guard.into_inner().map_err(fail)?;
+            found.push((key.to_vec(), unpack("fjall", &value)?));
+        }
+        Ok(found)
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError> {
+        let mut newest = self
+            .revision
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if commit.base != *newest {
+            for (key, version) in &commit.reads {
+                if self.get(key)?.map_or(0, |stored| stored.version) != *version {
+                    return Ok(Outcome::Conflict { key: key.clone() });
+                }
+            }
+        }
+        let revision = *newest + 1;
+        let mut batch = self
+            .database
+            .batch()
+            .durability(Some(PersistMode::SyncData));
+        for (key, value) in &commit.writes {
+            match value {
+                Some(value) => batch.insert(&self.pairs, key.as_slice(), pack(revision, value)),
+                None => batch.remove(&self.pairs, key.as_slice()),
+            }
+        }
+        batch.insert(&self.pairs, REVISION_KEY, pack(revision, &[]));
+        batch.commit().map_err(fail)?;
+        *newest = revision;
+        Ok(Outcome::Done { revision })
+    }
+}

@@ -1,0 +1,767 @@
+//! The metadata manager without its sockets: calls in, answers out, everything durable in between.
+//!
+//! Reads are answered on the caller's thread from the cache; changes go through the commit queue
+//! and are answered from its thread. What has to wait for I/O servers (truncate, removing subfiles)
+//! runs on threads of its own, so that a dead server never stops the namespace.
+
+mod janitor;
+mod open_file;
+
+use crate::cache::Cache;
+use crate::failure::{Errno, Failure};
+use crate::kv::Engine;
+use crate::namespace::{
+    self, Context, attribute, create, directory, explain, fail, path, permission, remove, rename,
+    xattr,
+};
+use crate::queue::Queue;
+use crate::record::{self, Counters, Super};
+use crate::session::Sessions;
+use crate::txn::{Read, Reader, Txn};
+use crate::{check, key};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use trireme_proto::Key;
+use trireme_proto::key::Rights;
+use trireme_proto::message::meta::{
+    Call, Caller, ClusterMap, DirEntry, GROUPS_LIMIT, LEASE_SECONDS, Layout, Life, Place,
+    READDIR_LIMIT, Request, Response, SERIAL_WINDOW, StatFs, Time,
+};
+
+/// Free bytes below which nothing new is made on the manager's disk; removing still works.
+const SPACE_RESERVE: u64 = 16 << 20;
+/// Most inode numbers in one `Life`, `Inspect` or `Admin` call.
+const NUMBERS_LIMIT: usize = 16_384;
+
+/// What the manager must be able to do on the I/O servers. Each call has its own deadline.
+pub trait Subfiles: Send + Sync + 'static {
+    /// Removes a file's subfiles; one that is not there is no error.
+    fn remove(&self, inode: u64, layout: &Layout) -> Result<(), Failure>;
+    /// Gives every subfile the length that a file of `size` bytes has there.
+    fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
+    /// The file's size, from its subfiles.
+    fn size(&self, inode: u64, layout: &Layout) -> Result<u64, Failure>;
+}
+
+/// How a manager is set up.
+pub struct Options {
+    /// Owner of the root directory and, beside root, of the cluster.
+    pub owner: Caller,
+    /// Signs grants; shared with the I/O servers only.
+    pub token_key: Key,
+    /// How long after a restart earlier clients may come back before their files are removed.
+    pub grace: Duration,
+    /// Where the engine stores, to notice a disk that is nearly full.
+    pub directory: Option<PathBuf>,
+}
+
+impl Options {
+    /// The usual, for the user who runs the process.
+    pub fn new(token_key: Key) -> Self {
+        Self {
+            owner: Caller {
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+                groups: Vec::new(),
+            },
+            token_key,
+            grace: Duration::from_secs(LEASE_SECONDS),
+            directory: None,
+        }
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Who {
+    /// The client's number.
+    pub client: u64,
+    /// As the connection showed.
+    pub caller: Caller,
+    /// May speak for others: a mount, or a holder of the cluster key on another host.
+    pub trusted: bool,
+}
+
+/// The manager. Clones share it.
+#[derive(Clone)]
+pub struct Manager {
+    inner: Arc<Inner>,
+    // Stops the janitor when the last clone goes.
+    _janitor: Arc<janitor::Janitor>,
+}
+
+/// A manager that this does not keep alive.
+#[derive(Clone)]
+pub struct WeakManager {
+    inner: std::sync::Weak<Inner>,
+}
+
+impl WeakManager {
+    /// The cluster map, while the manager lives.
+    pub fn map(&self) -> Option<Arc<ClusterMap>> {
+        Some(self.inner.upgrade()?.map().0)
+    }
+}
+
+pub(crate) struct Inner {
+    cache: Arc<Cache>,
+    queue: Queue,
+    sessions: Mutex<Sessions>,
+    superblock: Super,
+    options: Options,
+    map: RwLock<(Arc<ClusterMap>, Arc<Vec<u32>>)>,
+    subfiles: RwLock<Option<Arc<dyn Subfiles>>>,
+    // Files being cut right now, so that two truncates of one file do not mix.
+    cutting: Mutex<HashSet<u64>>,
+    cut: Condvar,
+    // Files that a writer left without telling its size.
+    unsettled: Mutex<HashSet<u64>>,
+    full: AtomicBool,
+    locked: AtomicBool,
+    // Entries on the to-do list, roughly: 0 spares the janitor a scan.
+    todo: AtomicU64,
+    started: Instant,
+}
+
+fn clock() -> Time {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Time {
+        seconds: now.as_secs() as i64,
+        nanos: now.subsec_nanos(),
+    }
+}
+
+/// Set while locks may be held: after a crash, earlier holders may reclaim them first.
+const LOCKED: &[u8] = b"mlocked";
+
+type Answer = Box<dyn FnOnce(Result<Response, Failure>) + Send>;
+
+impl Manager {
+    /// Opens the file system in an engine, or makes one.
+    pub fn open(engine: Arc<dyn Engine>, options: Options) -> Result<Self, Failure> {
+        let cache = Arc::new(Cache::new(engine));
+        let queue = Queue::start(cache.clone(), clock);
+        let owner = options.owner.clone();
+        let fresh = Reader::new(&cache).bytes(key::SUPER)?.is_none();
+        let superblock: Super = queue.run(move |txn| {
+            if let Some(found) = txn.record(key::SUPER)? {
+                return Ok(found);
+            }
+            let made = Super {
+                cluster: rand::random::<u64>() | 1,
+                secret: rand::random(),
+                born: txn.now,
+            };
+            txn.put(key::SUPER.to_vec(), &made);
+            namespace::make_root(txn, &owner);
+            Ok(made)
+        })?;
+        let mut reader = Reader::new(&cache);
+        let mut map: ClusterMap = reader.record(key::MAP)?.unwrap_or_default();
+        map.cluster = superblock.cluster;
+        let locked = reader.bytes(LOCKED)?.is_some();
+        let (from, to) = key::table(b't');
+        let todo = reader.pairs(&from, &to, 1)?.len() as u64;
+        let mut sessions = Sessions::new(options.grace);
+        if fresh {
+            sessions.end_grace();
+        }
+        let ids = map.servers.iter().map(|server| server.id).collect();
+        let inner = Arc::new(Inner {
+            cache,
+            queue,
+            sessions: Mutex::new(sessions),
+            superblock,
+            options,
+            map: RwLock::new((Arc::new(map), Arc::new(ids))),
+            subfiles: RwLock::new(None),
+            cutting: Mutex::default(),
+            cut: Condvar::new(),
+            unsettled: Mutex::default(),
+            full: AtomicBool::new(false),
+            locked: AtomicBool::new(locked),
+            todo: AtomicU64::new(todo),
+            started: Instant::now(),
+        });
+        let janitor = Arc::new(janitor::Janitor::start(&inner));
+        Ok(Self {
+            inner,
+            _janitor: janitor,
+        })
+    }
+
+    /// Gives the manager its way to the I/O servers; until then removals wait.
+    pub fn connect_subfiles(&self, subfiles: Arc<dyn Subfiles>) {
+        let mut slot = self
+            .inner
+            .subfiles
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(subfiles);
+    }
+
+    /// A reference for those whom the manager itself holds.
+    pub fn downgrade(&self) -> WeakManager {
+        WeakManager {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    /// A connection of a client came.
+    pub fn connected(&self, client: u64) {
+        self.inner.sessions().connected(client);
+    }
+
+    /// A connection of a client went.
+    pub fn disconnected(&self, client: u64) {
+        self.inner.sessions().disconnected(client);
+    }
+
+    /// The cluster map.
+    pub fn map(&self) -> Arc<ClusterMap> {
+        self.inner.map().0
+    }
+
+    /// Identity of the cluster.
+    pub fn cluster(&self) -> u64 {
+        self.inner.superblock.cluster
+    }
+
+    /// Carries out a call; `answer` is called exactly once, maybe from another thread.
+    pub fn submit(
+        &self,
+        who: &Who,
+        call: Call,
+        answer: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        Inner::dispatch(&self.inner, who, call, Box::new(answer));
+    }
+
+    /// Carries out a call and waits for its answer.
+    pub fn call(&self, who: &Who, request: Request) -> Result<Response, Failure> {
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        self.submit(
+            who,
+            Call {
+                caller: None,
+                serial: 0,
+                request,
+            },
+            move |result| {
+                // The waiter cannot have gone: it blocks just below.
+                let _ = send.send(result);
+            },
+        );
+        receive
+            .recv()
+            .unwrap_or_else(|_| Err(explain(Errno::Io, "the manager is stopping")))
+    }
+
+    /// Says that the manager stops in good order: nobody has to wait for locks after the restart.
+    pub fn clean_stop(&self) {
+        let done = self.inner.queue.run(|txn| {
+            if txn.bytes(LOCKED)?.is_some() {
+                txn.delete(LOCKED.to_vec());
+            }
+            Ok(())
+        });
+        if let Err(failure) = done {
+            tracing::warn!(%failure, "could not note the clean stop");
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn map(&self) -> (Arc<ClusterMap>, Arc<Vec<u32>>) {
+        self.map
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn subfiles(&self) -> Result<Arc<dyn Subfiles>, Failure> {
+        let subfiles = self
+            .subfiles
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        subfiles.ok_or_else(|| explain(Errno::Io, "the manager has no I/O servers yet"))
+    }
+
+    /// Runs a read; should two cached records not fit together because a commit was just being
+    /// published, looks again at the engine itself.
+    fn read<T>(&self, body: impl Fn(&mut Reader<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut result = body(&mut Reader::new(&self.cache));
+        for _ in 0..8 {
+            match &result {
+                Err(failure) if failure.errno == Errno::Stale => {
+                    result = body(&mut Reader::uncached(&self.cache));
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// Runs a change, at most once per serial number, and hands its result on when durable.
+    fn change<T>(
+        self: &Arc<Self>,
+        client: u64,
+        serial: u64,
+        caller: Caller,
+        mut body: impl FnMut(&mut Txn<'_>, &Context<'_>) -> Result<T, Failure> + Send + 'static,
+        done: impl FnOnce(Result<T, Failure>) + Send + 'static,
+    ) where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        let inner = self.clone();
+        let servers = self.map().1;
+        self.queue.submit(
+            move |txn| {
+                let context = Context {
+                    caller: &caller,
+                    secret: &inner.superblock.secret,
+                    servers: &servers,
+                };
+                if serial == 0 {
+                    return body(txn, &context);
+                }
+                let memory = key::serial(client, serial % SERIAL_WINDOW);
+                // The bytes are decoded only when the numbers match: the place may hold what
+                // another kind of call gave.
+                if let Some((done, bytes)) = txn.record::<(u64, Vec<u8>)>(&memory)?
+                    && done == serial
+                {
+                    return record::decode("remembered answer", &bytes);
+                }
+                let result = body(txn, &context)?;
+                txn.put(memory, &(serial, record::encode(&result).to_vec()));
+                Ok(result)
+            },
+            done,
+        );
+    }
+
+    fn dispatch(self: &Arc<Self>, who: &Who, call: Call, answer: Answer) {
+        let caller = match call.caller {
+            Some(caller) if who.trusted || caller == who.caller => caller,
+            Some(caller) => {
+                let what = format!("user {} may not act as user {}", who.caller.uid, caller.uid);
+                return answer(Err(explain(Errno::Perm, what)));
+            }
+            None => who.caller.clone(),
+        };
+        if caller.groups.len() > GROUPS_LIMIT {
+            let what = format!("{} groups (at most {GROUPS_LIMIT})", caller.groups.len());
+            return answer(Err(explain(Errno::Inval, what)));
+        }
+        if self.full.load(Ordering::Relaxed) && grows(&call.request) {
+            let what = "the metadata manager's disk is nearly full; free some space on it";
+            return answer(Err(explain(Errno::NoSpc, what)));
+        }
+        let client = who.client;
+        let serial = call.serial;
+        let done = move |result: Result<Response, Failure>| answer(result);
+        match call.request {
+            Request::Lookup { .. }
+            | Request::GetAttr { .. }
+            | Request::ReadLink { .. }
+            | Request::ReadDir { .. }
+            | Request::GetXattr { .. }
+            | Request::ListXattr { .. }
+            | Request::Access { .. } => done(self.answer_read(&caller, &call.request)),
+
+            Request::SetAttr { place, follow, set } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| {
+                    let (id, node) = attribute::set(txn, context, &place, follow, &set)?;
+                    Ok(node.entry(id))
+                },
+                |result| done(result.map(Response::Entry)),
+            ),
+            Request::Create { place, mode, node } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| {
+                    let (id, made) = create::create(txn, context, &place, mode, &node)?;
+                    Ok(made.entry(id))
+                },
+                |result| done(result.map(Response::Entry)),
+            ),
+            Request::Link { from, to } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| {
+                    let (id, node) = create::link(txn, context, &from, &to)?;
+                    Ok(node.entry(id))
+                },
+                |result| done(result.map(Response::Entry)),
+            ),
+            Request::Unlink { place } => {
+                let inner = self.clone();
+                self.change(
+                    client,
+                    serial,
+                    caller,
+                    move |txn, context| remove::unlink(txn, context, &place),
+                    move |result| done(inner.orphaned(result)),
+                );
+            }
+            Request::Rmdir { place } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| remove::rmdir(txn, context, &place),
+                |result| done(result.map(|()| Response::Done)),
+            ),
+            Request::Rename { from, to, mode } => {
+                let inner = self.clone();
+                self.change(
+                    client,
+                    serial,
+                    caller,
+                    move |txn, context| rename::rename(txn, context, &from, &to, mode),
+                    move |result| done(inner.orphaned(result)),
+                );
+            }
+            Request::SetXattr {
+                place,
+                name,
+                value,
+                mode,
+            } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| xattr::set(txn, context, &place, &name, &value, mode),
+                |result| done(result.map(|()| Response::Done)),
+            ),
+            Request::RemoveXattr { place, name } => self.change(
+                client,
+                serial,
+                caller,
+                move |txn, context| xattr::remove(txn, context, &place, &name),
+                |result| done(result.map(|()| Response::Done)),
+            ),
+
+            Request::Open {
+                open,
+                place,
+                access,
+                create,
+                exclusive,
+            } => {
+                self.open_file(
+                    client, serial, caller, open, place, access, create, exclusive, done,
+                );
+            }
+            Request::Reopen {
+                open,
+                inode,
+                access,
+            } => {
+                done(self.reopen(client, &caller, open, inode, access));
+            }
+            Request::Report {
+                open,
+                size,
+                written,
+            } => {
+                self.report(client, caller, open, written.then_some(size), done);
+            }
+            Request::Close { open, size } => self.close(client, caller, open, size, done),
+            Request::Truncate { place, size, open } => {
+                self.truncate(client, caller, place, size, open, done);
+            }
+
+            Request::Lock { range, reclaim } => done(self.lock(client, range, reclaim)),
+            Request::Unlock { range } => {
+                self.sessions().unlock(client, &range);
+                done(Ok(Response::Done));
+            }
+            Request::TestLock { range } => {
+                done(Ok(Response::Conflict(
+                    self.sessions().conflict(client, &range),
+                )));
+            }
+
+            Request::Map => done(Ok(Response::Map((*self.map().0).clone()))),
+            Request::StatFs => done(self.statfs()),
+            Request::Inspect { inodes } => done(self.inspect(&inodes)),
+            Request::Register { .. }
+            | Request::Life { .. }
+            | Request::Check { .. }
+            | Request::Admin { .. }
+            | Request::Reap
+                if !self.is_admin(&who.caller) =>
+            {
+                let what = format!("only root or user {}", self.options.owner.uid);
+                done(Err(explain(Errno::Perm, what)));
+            }
+            Request::Register { server } => self.register(server, done),
+            Request::Life { inodes } => done(self.life(&inodes)),
+            Request::Check { repair } => {
+                let secret = self.superblock.secret;
+                self.queue.submit(
+                    move |txn| check::check(txn, &secret, repair),
+                    |result| done(result.map(Response::Check)),
+                );
+            }
+            Request::Admin { inodes } => done(self.admin(&inodes)),
+            Request::Reap => {
+                let inner = self.clone();
+                // Talks to I/O servers: not on the connection's or the queue's thread.
+                std::thread::spawn(move || done(inner.sweep().map(Response::Pending)));
+            }
+        }
+    }
+
+    fn is_admin(&self, caller: &Caller) -> bool {
+        caller.is_root() || caller.uid == self.options.owner.uid
+    }
+
+    fn orphaned(&self, result: Result<Option<u64>, Failure>) -> Result<Response, Failure> {
+        if result?.is_some() {
+            self.todo.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Response::Done)
+    }
+
+    fn answer_read(&self, caller: &Caller, request: &Request) -> Result<Response, Failure> {
+        let servers = self.map().1;
+        let context = Context {
+            caller,
+            secret: &self.superblock.secret,
+            servers: &servers,
+        };
+        let context = &context;
+        self.read(|read| match request {
+            Request::Lookup { place, follow } => {
+                let (id, node) = path::resolve(read, context, place, *follow)?;
+                Ok(Response::Entry(node.entry(id)))
+            }
+            Request::GetAttr { inode } => {
+                Ok(Response::Attr(namespace::inode(read, *inode)?.attr(*inode)))
+            }
+            Request::ReadLink { place } => {
+                let (_, node) = path::resolve(read, context, place, false)?;
+                match node.body {
+                    record::Body::Symlink(target) => Ok(Response::Bytes(target)),
+                    _ => Err(fail(Errno::Inval, &place.path)),
+                }
+            }
+            Request::ReadDir {
+                place,
+                after,
+                limit,
+                plus,
+            } => read_dir(read, context, place, *after, *limit, *plus),
+            Request::GetXattr { place, name } => {
+                xattr::get(read, context, place, name).map(Response::Bytes)
+            }
+            Request::ListXattr { place } => xattr::list(read, context, place).map(Response::Names),
+            Request::Access { place, mask } => {
+                let (_, node) = path::resolve(read, context, place, true)?;
+                permission::require(context, &node, *mask & 7, &place.path)?;
+                Ok(Response::Done)
+            }
+            _ => Err(explain(Errno::Proto, "not a read")),
+        })
+    }
+
+    fn statfs(&self) -> Result<Response, Failure> {
+        let counters: Option<Counters> = Reader::new(&self.cache).record(key::COUNTERS)?;
+        let (from, to) = key::table(b't');
+        let pending = if self.todo.load(Ordering::Relaxed) == 0 {
+            0
+        } else {
+            self.cache
+                .engine()
+                .scan(&from, &to, 100_000)
+                .map_or(0, |found| found.len() as u64)
+        };
+        let (sessions, opens) = self.sessions().counts();
+        Ok(Response::StatFs(StatFs {
+            inodes: counters.map_or(1, |counters| counters.live),
+            pending,
+            sessions: sessions as u64,
+            opens: opens as u64,
+            uptime: self.started.elapsed().as_secs(),
+        }))
+    }
+
+    fn lock(
+        &self,
+        client: u64,
+        range: trireme_proto::message::meta::LockRange,
+        reclaim: bool,
+    ) -> Result<Response, Failure> {
+        if !self.locked.swap(true, Ordering::SeqCst) {
+            // No lock was held when the last manager ended, so there is nobody to wait for.
+            self.sessions().end_lock_grace();
+            self.queue.run(|txn| {
+                txn.put(LOCKED.to_vec(), &());
+                Ok(())
+            })?;
+        }
+        self.sessions().lock(client, range, reclaim)?;
+        Ok(Response::Done)
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        server: trireme_proto::message::meta::ServerInfo,
+        done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        let inner = self.clone();
+        let cluster = self.superblock.cluster;
+        self.queue.submit(
+            move |txn| {
+                let mut map: ClusterMap = txn.record(key::MAP)?.unwrap_or_default();
+                map.cluster = cluster;
+                if map.servers.contains(&server) {
+                    return Ok(map);
+                }
+                map.servers.retain(|known| known.id != server.id);
+                map.servers.push(server.clone());
+                map.servers.sort_by_key(|server| server.id);
+                map.epoch += 1;
+                txn.put(key::MAP.to_vec(), &map);
+                Ok(map)
+            },
+            move |result| {
+                if let Ok(map) = &result {
+                    let ids = map.servers.iter().map(|server| server.id).collect();
+                    let mut slot = inner.map.write().unwrap_or_else(PoisonError::into_inner);
+                    if map.epoch >= slot.0.epoch {
+                        *slot = (Arc::new(map.clone()), Arc::new(ids));
+                    }
+                }
+                done(result.map(Response::Map));
+            },
+        );
+    }
+
+    fn life(&self, inodes: &[u64]) -> Result<Response, Failure> {
+        limit_numbers(inodes)?;
+        // The engine itself and the counter first: a number given out while we look is unknown.
+        let mut reader = Reader::uncached(&self.cache);
+        let next = reader
+            .record::<Counters>(key::COUNTERS)?
+            .map_or(0, |counters| counters.next);
+        let mut lives = Vec::with_capacity(inodes.len());
+        for id in inodes {
+            let node = reader.record::<record::Inode>(&key::inode(*id))?;
+            lives.push(match node {
+                Some(node) if node.nlink > 0 => Life::Live,
+                Some(_) => Life::Pending,
+                None if *id != 0 && *id < next => Life::Gone,
+                None => Life::Unknown,
+            });
+        }
+        Ok(Response::Life(lives))
+    }
+
+    fn inspect(&self, inodes: &[u64]) -> Result<Response, Failure> {
+        limit_numbers(inodes)?;
+        // No rights at all: such a grant lets its holder ask for a size and nothing else.
+        let grants = inodes
+            .iter()
+            .map(|id| self.options.token_key.grant(*id, Rights::NONE));
+        Ok(Response::Grants(grants.collect()))
+    }
+
+    fn admin(&self, inodes: &[u64]) -> Result<Response, Failure> {
+        limit_numbers(inodes)?;
+        let whole = self.options.token_key.grant(0, Rights::READ);
+        let rights = Rights::REMOVE;
+        let files = inodes
+            .iter()
+            .map(|id| self.options.token_key.grant(*id, rights));
+        Ok(Response::Grants(
+            std::iter::once(whole).chain(files).collect(),
+        ))
+    }
+}
+
+fn limit_numbers(inodes: &[u64]) -> Result<(), Failure> {
+    if inodes.len() > NUMBERS_LIMIT {
+        let what = format!(
+            "{} inode numbers in one call (at most {NUMBERS_LIMIT})",
+            inodes.len()
+        );
+        return Err(explain(Errno::TooBig, what));
+    }
+    Ok(())
+}
+
+/// Does this request need new space on the manager's disk?
+fn grows(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Create { .. }
+            | Request::Link { .. }
+            | Request::SetXattr { .. }
+            | Request::Rename { .. }
+            | Request::Open {
+                create: Some(_),
+                ..
+            }
+    )
+}
+
+fn read_dir(
+    read: &mut Reader<'_>,
+    context: &Context<'_>,
+    place: &Place,
+    after: u64,
+    limit: u32,
+    plus: bool,
+) -> Result<Response, Failure> {
+    let (id, node) = path::resolve(read, context, place, true)?;
+    let record::Body::Directory { parent, .. } = node.body else {
+        return Err(fail(Errno::NotDir, &place.path));
+    };
+    permission::require(context, &node, permission::READ, &place.path)?;
+    let limit = limit.clamp(1, READDIR_LIMIT) as usize;
+    let page = directory::page(read, id, after, limit)?;
+    let mut entries = Vec::with_capacity(page.entries.len());
+    for (cookie, name, inode, kind) in page.entries {
+        let attr = if plus {
+            // Gone since the page was read: as if it had gone a moment earlier.
+            let Some(node) = read.record::<record::Inode>(&key::inode(inode))? else {
+                continue;
+            };
+            Some(node.attr(inode))
+        } else {
+            None
+        };
+        entries.push(DirEntry {
+            cookie,
+            name,
+            inode,
+            kind,
+            attr,
+        });
+    }
+    Ok(Response::Directory {
+        inode: id,
+        parent,
+        entries,
+        end: page.end,
+    })
+}

@@ -1,0 +1,193 @@
+//! The janitor: works off the to-do list, ends leases, watches the disk. One thread, woken each
+//! second and on demand; whatever it fails to do stays on the durable list.
+
+use super::{Inner, SPACE_RESERVE};
+use crate::failure::Failure;
+use crate::key;
+use crate::namespace::remove;
+use crate::record::{Body, Inode};
+use crate::txn::{Read, Reader};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// To-do entries looked at in one page, and files erased in one transaction.
+const PAGE: usize = 256;
+const ERASE: usize = 8;
+
+/// The thread. Dropping it stops it.
+pub(super) struct Janitor {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Janitor {
+    pub(super) fn start(inner: &Arc<Inner>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (weak, flag) = (Arc::downgrade(inner), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("janitor".into())
+            .spawn(move || work(&weak, &flag))
+            .expect("a thread for the janitor");
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::park_timeout(PERIOD);
+        let Some(inner) = inner.upgrade() else { return };
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        inner.watch_space();
+        let freed = inner.sessions().expire();
+        for inode in freed {
+            inner.leave_unsettled(inode);
+        }
+        if let Err(failure) = inner.sweep() {
+            tracing::debug!(%failure, "the to-do list is not empty yet");
+        }
+        inner.settle_some();
+    }
+}
+
+impl Inner {
+    /// Works off what can be worked off now. Gives how much is left.
+    pub(super) fn sweep(&self) -> Result<u64, Failure> {
+        if self.todo.load(Ordering::Relaxed) == 0 {
+            return Ok(0);
+        }
+        let noted = self.todo.load(Ordering::Relaxed);
+        let (mut from, to) = key::table(b't');
+        let mut left = 0;
+        let mut trouble = None;
+        loop {
+            let page = Reader::uncached(&self.cache).pairs(&from, &to, PAGE)?;
+            let Some((last, _)) = page.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            let mut erased = Vec::new();
+            for (key, _) in &page {
+                let inode = key::number(key).unwrap_or(0);
+                let done = match key.last() {
+                    Some(0) => self.remove_subfiles(inode).inspect(|ready| {
+                        if *ready {
+                            erased.push(inode);
+                        }
+                    }),
+                    _ => self.resume_truncate(inode).map(|()| true),
+                };
+                match done {
+                    Ok(true) => {}
+                    Ok(false) => left += 1,
+                    Err(failure) => {
+                        left += 1;
+                        trouble = Some(failure);
+                    }
+                }
+            }
+            for group in erased.chunks(ERASE) {
+                let group = group.to_vec();
+                let inodes = group.clone();
+                let result = self.queue.run(move |txn| {
+                    inodes
+                        .iter()
+                        .try_for_each(|inode| remove::erase(txn, *inode))
+                });
+                for inode in group {
+                    self.sessions().end_reaping(inode);
+                }
+                result?;
+            }
+        }
+        // Set to zero only if nothing was added while we looked.
+        if left == 0 {
+            let _ = self
+                .todo
+                .compare_exchange(noted, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        match trouble {
+            Some(failure) => {
+                tracing::warn!(%failure, left, "some subfiles could not be removed or cut yet");
+                Ok(left)
+            }
+            None => Ok(left),
+        }
+    }
+
+    /// Removes the subfiles of an unlinked file; false when it is still open somewhere.
+    fn remove_subfiles(&self, inode: u64) -> Result<bool, Failure> {
+        if !self.sessions().begin_reaping(inode) {
+            return Ok(false);
+        }
+        let removed = self.remove_subfiles_now(inode);
+        if !matches!(removed, Ok(true)) {
+            self.sessions().end_reaping(inode);
+        }
+        removed
+    }
+
+    fn remove_subfiles_now(&self, inode: u64) -> Result<bool, Failure> {
+        let node = Reader::uncached(&self.cache).record::<Inode>(&key::inode(inode))?;
+        match node {
+            // A to-do entry never outranks a name: fsck reports this, nobody deletes.
+            Some(node) if node.nlink > 0 => Ok(false),
+            Some(Inode {
+                body: Body::File(layout),
+                touched: true,
+                ..
+            }) => self.subfiles()?.remove(inode, &layout).map(|()| true),
+            _ => Ok(true),
+        }
+    }
+
+    fn settle_some(&self) {
+        let waiting: Vec<u64> = {
+            let set = self
+                .unsettled
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            set.iter().take(PAGE).copied().collect()
+        };
+        for inode in waiting {
+            match self.settle(inode) {
+                Ok(()) => {
+                    self.unsettled
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .remove(&inode);
+                }
+                // The servers are away: stat asks them itself, there is no hurry.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn watch_space(&self) {
+        let Some(directory) = &self.options.directory else {
+            return;
+        };
+        if let Ok(space) = rustix::fs::statvfs(directory) {
+            let full = space.f_bavail.saturating_mul(space.f_frsize) < SPACE_RESERVE;
+            if full != self.full.swap(full, Ordering::Relaxed) {
+                tracing::warn!(full, "the metadata manager's disk");
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! chmod, chown, utimes, and what writing and truncating do to an inode.
+
+use super::permission::{SET_GID, WRITE, allowed, require_owner, without_set_id};
+use super::{Context, explain, inode, layout, path, put_inode};
+use crate::failure::{Errno, Failure};
+use crate::key;
+use crate::record::{Body, Inode, Todo};
+use crate::txn::{Read, Txn};
+use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime};
+
+/// Changes attributes.
+pub fn set(
+    txn: &mut Txn<'_>,
+    context: &Context<'_>,
+    place: &Place,
+    follow: bool,
+    change: &SetAttr,
+) -> Result<(u64, Inode), Failure> {
+    let (id, mut node) = path::resolve(txn, context, place, follow)?;
+    let caller = context.caller;
+    if change.uid.is_some() || change.gid.is_some() {
+        let to = (
+            change.uid.unwrap_or(node.uid),
+            change.gid.unwrap_or(node.gid),
+        );
+        let own_group = to.0 == node.uid && caller.uid == node.uid && caller.in_group(to.1);
+        let nothing = to == (node.uid, node.gid) && caller.uid == node.uid;
+        if !caller.is_root() && !own_group && !nothing {
+            let what = format!("only root gives files away (owner {})", node.uid);
+            return Err(explain(Errno::Perm, what));
+        }
+        (node.uid, node.gid) = to;
+        node.mode = without_set_id(&node);
+    }
+    if let Some(mode) = change.mode {
+        require_owner(context, &node)?;
+        if node.kind == Kind::Symlink {
+            return Err(explain(Errno::NotSup, "mode of a symbolic link"));
+        }
+        node.mode = mode & 0o7777;
+        if !caller.is_root() && !caller.in_group(node.gid) {
+            node.mode &= !SET_GID;
+        }
+    }
+    let times = [change.atime, change.mtime];
+    if times
+        .iter()
+        .flatten()
+        .any(|time| matches!(time, SetTime::To(_)))
+    {
+        require_owner(context, &node)?;
+    } else if times.iter().any(Option::is_some)
+        && !allowed(caller, &node, WRITE)
+        && caller.uid != node.uid
+    {
+        return Err(explain(
+            Errno::Access,
+            "setting times needs ownership or write permission",
+        ));
+    }
+    let now = txn.now;
+    let at = |time: SetTime| match time {
+        SetTime::Now => now,
+        SetTime::To(time) => time,
+    };
+    node.atime = change.atime.map_or(node.atime, at);
+    node.mtime = change.mtime.map_or(node.mtime, at);
+    if let Some(wish) = &change.layout {
+        require_owner(context, &node)?;
+        layout::check(wish)?;
+        let Body::Directory {
+            wish: inherited, ..
+        } = &mut node.body
+        else {
+            let what = "a layout is chosen when a file is created; set it on the directory";
+            return Err(explain(Errno::NotDir, what));
+        };
+        *inherited = wish.clone();
+    }
+    node.ctime = now;
+    put_inode(txn, id, &node);
+    Ok((id, node))
+}
+
+/// Marks a file as being written to: from now on its size is asked from the I/O servers.
+pub fn begin_writing(txn: &mut Txn<'_>, id: u64) -> Result<Inode, Failure> {
+    let mut node = inode(txn, id)?;
+    if node.settled || !node.touched {
+        node.settled = false;
+        node.touched = true;
+        put_inode(txn, id, &node);
+    }
+    Ok(node)
+}
+
+/// What a writer tells about an open file.
+pub struct Written {
+    /// It knows of bytes up to here; `None` when it wrote none.
+    pub size: Option<u64>,
+    /// Nobody else can be writing and all writers told: the size is final.
+    pub settle: bool,
+    /// The exact size, when somebody asked the I/O servers.
+    pub exact: Option<u64>,
+    /// The writer may keep set-id bits (root).
+    pub privileged: bool,
+}
+
+/// Takes note of what was written.
+pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Failure> {
+    let mut node = inode(txn, id)?;
+    if let Some(size) = what.size {
+        node.size = node.size.max(size);
+        node.mtime = txn.now;
+        node.ctime = txn.now;
+        if !what.privileged {
+            node.mode = without_set_id(&node);
+        }
+    }
+    if let Some(exact) = what.exact {
+        node.size = exact;
+    }
+    node.settled |= what.settle;
+    put_inode(txn, id, &node);
+    Ok(node)
+}
+
+/// Says that all subfiles are about to be cut to `size`; [`finish_truncate`] says they are.
+pub fn begin_truncate(
+    txn: &mut Txn<'_>,
+    context: &Context<'_>,
+    place: &Place,
+    size: u64,
+    opened: bool,
+) -> Result<(u64, Inode), Failure> {
+    let (id, mut node) = path::resolve(txn, context, place, true)?;
+    match node.kind {
+        Kind::File => {}
+        Kind::Directory => return Err(super::fail(Errno::IsDir, &place.path)),
+        _ => return Err(super::fail(Errno::Inval, &place.path)),
+    }
+    if !opened {
+        super::permission::require(context, &node, WRITE, &place.path)?;
+    }
+    if size > i64::MAX as u64 {
+        return Err(explain(Errno::FBig, format!("{size} bytes")));
+    }
+    node.settled = false;
+    node.touched = true;
+    if !context.caller.is_root() {
+        node.mode = without_set_id(&node);
+    }
+    put_inode(txn, id, &node);
+    txn.put(key::todo(id, 1), &Todo::Truncate(size));
+    Ok((id, node))
+}
+
+/// All subfiles have the length that `size` gives.
+pub fn finish_truncate(
+    txn: &mut Txn<'_>,
+    id: u64,
+    size: u64,
+    settle: bool,
+) -> Result<Inode, Failure> {
+    let mut node = inode(txn, id)?;
+    // A later truncate may have replaced the entry; then that one will finish it.
+    if txn.record::<Todo>(&key::todo(id, 1))? == Some(Todo::Truncate(size)) {
+        txn.delete(key::todo(id, 1));
+    }
+    node.size = size;
+    node.settled = settle;
+    node.mtime = txn.now;
+    node.ctime = txn.now;
+    put_inode(txn, id, &node);
+    Ok(node)
+}

@@ -1,0 +1,240 @@
+//! Connections to one server, kept for reuse: each caller has one to itself while it needs it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Serialize, de::DeserializeOwned};
+use trireme_proto::{Header, Key, Op};
+
+use crate::{Connection, Deadline, Endpoint, Identity, NetError};
+
+/// Idle connections kept per server: more threads than this in one process pay a new hello
+/// now and then instead of holding a server thread each for ever.
+const IDLE: usize = 32;
+
+/// First pause before a server that did not answer is tried again; it doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// All connections of this process to one server.
+#[derive(Debug)]
+pub struct Pool {
+    endpoint: Mutex<Endpoint>,
+    key: Key,
+    identity: Identity,
+    idle: Mutex<Vec<Connection>>,
+    incarnation: AtomicU64,
+    generation: AtomicU32,
+}
+
+/// A connection that returns to its pool by [`Lease::give_back`]; otherwise it is closed,
+/// so that nothing half-read is ever used again.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    pool: &'a Pool,
+    connection: Option<Connection>,
+    /// Taken from the idle ones: the server may have gone since.
+    pub reused: bool,
+}
+
+impl Pool {
+    /// A pool without connections yet.
+    pub fn new(endpoint: Endpoint, key: Key, identity: Identity) -> Pool {
+        Pool {
+            endpoint: Mutex::new(endpoint),
+            key,
+            identity,
+            idle: Mutex::new(Vec::new()),
+            incarnation: AtomicU64::new(0),
+            generation: AtomicU32::new(0),
+        }
+    }
+
+    /// Uses other addresses from now on (the server moved).
+    pub fn set_endpoint(&self, endpoint: Endpoint) {
+        let mut present = self.endpoint.lock().expect("no panic under this lock");
+        if *present != endpoint {
+            *present = endpoint;
+            self.idle.lock().expect("no panic under this lock").clear();
+        }
+    }
+
+    /// Where the server is.
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint
+            .lock()
+            .expect("no panic under this lock")
+            .clone()
+    }
+
+    /// The server's incarnation as last heard; 0: never heard.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// A request was given up without an answer: the server may still have it. From now on only new
+    /// connections are used, and the server ends the old ones before it welcomes the first of them,
+    /// so that the request cannot take effect after a later one.
+    pub fn fence(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.idle.lock().expect("no panic under this lock").clear();
+    }
+
+    /// An idle connection, or a new one; one attempt.
+    pub fn lease(&self, deadline: Deadline) -> Result<Lease<'_>, NetError> {
+        let idle = self.idle.lock().expect("no panic under this lock").pop();
+        if let Some(connection) = idle {
+            return Ok(Lease {
+                pool: self,
+                connection: Some(connection),
+                reused: true,
+            });
+        }
+        let connection = Connection::connect(&self.endpoint(), &self.key, self.identity, deadline)?;
+        self.incarnation
+            .store(connection.incarnation(), Ordering::Relaxed);
+        Ok(Lease {
+            pool: self,
+            connection: Some(connection),
+            reused: false,
+        })
+    }
+
+    /// Runs `attempt` on connections until it succeeds, fails for good or the deadline is over:
+    /// a server that restarts is waited for. `attempt` must be safe to repeat.
+    pub fn with<T>(
+        &self,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut Connection) -> Result<T, NetError>,
+    ) -> Result<T, NetError> {
+        let mut pause = PAUSE;
+        loop {
+            let mut reused = false;
+            let result = self.lease(deadline).and_then(|mut lease| {
+                reused = lease.reused;
+                let result = attempt(&mut lease);
+                if matches!(result, Ok(_) | Err(NetError::Refused { .. })) {
+                    lease.give_back();
+                } else {
+                    self.fence();
+                }
+                result
+            });
+            match result {
+                Err(error) if error.passing() && !deadline.over() => {
+                    if !reused {
+                        std::thread::sleep(pause.min(deadline.left()));
+                        pause = (pause * 2).min(PAUSE_MAX);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// A control request and its decoded reply, repeated as [`Pool::with`] does.
+    pub fn call<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        op: Op,
+        request: &Q,
+        deadline: Deadline,
+    ) -> Result<R, NetError> {
+        let body = trireme_proto::encode(request);
+        self.with(deadline, |connection| {
+            let reply = connection.call_body(&mut Header::request(op), &body, deadline)?;
+            trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
+                peer: connection.peer().to_owned(),
+                source,
+            })
+        })
+    }
+
+    /// Like [`Pool::call`] for requests that must not be repeated once they may have arrived:
+    /// then the error is [`NetError::Lost`] and the caller must find out.
+    pub fn call_once<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        op: Op,
+        request: &Q,
+        deadline: Deadline,
+    ) -> Result<R, NetError> {
+        let body = trireme_proto::encode(request);
+        let mut pause = PAUSE;
+        loop {
+            let mut lease = match self.lease(deadline) {
+                Ok(lease) => lease,
+                Err(error) if error.passing() && !deadline.over() => {
+                    std::thread::sleep(pause.min(deadline.left()));
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if lease.reused && lease.is_stale() {
+                self.fence();
+                continue;
+            }
+            let reply = lease.call(&mut Header::request(op), &body, &[], &mut [], deadline);
+            return match reply {
+                Ok(reply) => {
+                    let result =
+                        trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
+                            peer: lease.peer().to_owned(),
+                            source,
+                        });
+                    lease.give_back();
+                    result
+                }
+                Err(error) => {
+                    if matches!(error, NetError::Refused { .. }) {
+                        lease.give_back();
+                    } else {
+                        self.fence();
+                    }
+                    Err(error)
+                }
+            };
+        }
+    }
+}
+
+impl Lease<'_> {
+    /// Returns the connection for others to use: only when no reply is outstanding.
+    pub fn give_back(mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        self.pool
+            .incarnation
+            .store(connection.incarnation(), Ordering::Relaxed);
+        let mut idle = self.pool.idle.lock().expect("no panic under this lock");
+        let current = connection.generation() == self.pool.generation.load(Ordering::SeqCst);
+        if current && idle.len() < IDLE {
+            idle.push(connection);
+        }
+    }
+
+    /// Whether the server has closed this idle connection.
+    fn is_stale(&self) -> bool {
+        use rustix::net::RecvFlags;
+        let mut byte = [0u8];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        !matches!(
+            rustix::net::recv(self.socket(), &mut byte, flags),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
+        )
+    }
+}
+
+impl std::ops::Deref for Lease<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().expect("present until given back")
+    }
+}
+
+impl std::ops::DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("present until given back")
+    }
+}

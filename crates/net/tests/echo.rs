@@ -1,0 +1,246 @@
+//! A small server over both kinds of socket: calls, refusals, late answers, strangers, restarts.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use trireme_net::{
+    Address, Deadline, Endpoint, Handler, Identity, Link, Listener, ListenerConfig, NetError, Peer,
+    Pool,
+};
+use trireme_proto::hello::Role;
+use trireme_proto::{Header, Key, Op, Refusal};
+
+struct Echo;
+
+impl Handler for Echo {
+    type Session = u64;
+
+    fn connected(&self, _peer: &Peer) -> u64 {
+        0
+    }
+
+    fn request(
+        &self,
+        session: &mut u64,
+        header: &Header,
+        body: &[u8],
+        link: &mut Link,
+    ) -> Result<io::Result<()>, Refusal> {
+        *session += 1;
+        match header.op() {
+            Op::META => {
+                let text: String = trireme_proto::decode(body)?;
+                if text == "later" {
+                    let responder = link.responder(header);
+                    std::thread::spawn(move || responder.reply_body(&"late".to_owned()));
+                    return Ok(Ok(()));
+                }
+                if text == "no" {
+                    return Err(Refusal::new(2, "there is no such thing"));
+                }
+                if text == "hang" {
+                    std::thread::sleep(Duration::from_millis(700));
+                }
+                Ok(link.reply_body(header, &text))
+            }
+            Op::WRITE => {
+                let mut bytes = vec![0; link.payload_left()];
+                Ok(link
+                    .receive_payload(&mut bytes)
+                    .and_then(|()| link.reply_with(header.reply(), &[], &[IoSlice::new(&bytes)])))
+            }
+            _ => Ok(Ok(())),
+        }
+    }
+}
+
+fn start(addresses: Vec<Address>, key: &Key) -> Listener {
+    let config = ListenerConfig {
+        addresses,
+        key: key.clone(),
+        role: Role::Manager,
+        server: 4,
+        cluster: 9,
+        incarnation: Arc::new(AtomicU64::new(77)),
+    };
+    Listener::start(config, Arc::new(Echo)).unwrap()
+}
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(5))
+}
+
+fn pool(listener: &Listener, key: &Key) -> Pool {
+    Pool::new(
+        Endpoint::new(listener.addresses().to_vec()),
+        key.clone(),
+        Identity::of_this_process(),
+    )
+}
+
+fn both() -> (tempfile::TempDir, Vec<Vec<Address>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let unix = Address::Unix(dir.path().join("s"));
+    (
+        dir,
+        vec![vec![unix], vec![Address::Tcp("127.0.0.1:0".into())]],
+    )
+}
+
+#[test]
+fn calls_refusals_and_late_answers_work_over_both_sockets() {
+    let (_dir, kinds) = both();
+    for addresses in kinds {
+        let listener = start(addresses, &Key::open());
+        let pool = pool(&listener, &Key::open());
+        let say = |text: &str| pool.call::<_, String>(Op::META, &text, soon());
+        assert_eq!(say("hello").unwrap(), "hello");
+        assert_eq!(say("later").unwrap(), "late");
+        let error = say("no").unwrap_err();
+        assert_eq!(error.errno(), 2);
+        assert!(
+            error.to_string().contains("there is no such thing"),
+            "{error}"
+        );
+        assert_eq!(pool.incarnation(), 77);
+
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+        let mut back = vec![0; bytes.len()];
+        let mut lease = pool.lease(soon()).unwrap();
+        let mut header = Header::request(Op::WRITE);
+        let reply = lease
+            .call(&mut header, &[], &[IoSlice::new(&bytes)], &mut back, soon())
+            .unwrap();
+        assert_eq!(reply.header.payload.get() as usize, bytes.len());
+        assert!(back == bytes);
+
+        // A payload that the handler does not read leaves the stream in step.
+        let mut header = Header::request(Op(0x7777));
+        let unread = lease.call(&mut header, &[], &[IoSlice::new(&bytes)], &mut [], soon());
+        assert_eq!(unread.unwrap_err().errno(), 95);
+        let mut header = Header::request(Op::WRITE);
+        lease
+            .call(&mut header, &[], &[IoSlice::new(b"abc")], &mut back, soon())
+            .unwrap();
+        assert_eq!(&back[..3], b"abc");
+    }
+}
+
+#[test]
+fn a_silent_server_costs_the_deadline_and_not_more() {
+    let (_dir, kinds) = both();
+    for addresses in kinds {
+        let listener = start(addresses, &Key::open());
+        let pool = pool(&listener, &Key::open());
+        let begin = Instant::now();
+        let deadline = Deadline::after(Duration::from_millis(200));
+        let error = pool
+            .call::<_, String>(Op::META, &"hang", deadline)
+            .unwrap_err();
+        assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
+        assert!(begin.elapsed() < Duration::from_millis(600));
+        assert_eq!(pool.call::<_, String>(Op::META, &"x", soon()).unwrap(), "x");
+    }
+}
+
+#[test]
+fn a_server_that_comes_back_is_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let addresses = vec![Address::Unix(dir.path().join("s"))];
+    let mut listener = start(addresses.clone(), &Key::open());
+    let pool = pool(&listener, &Key::open());
+    assert_eq!(pool.call::<_, String>(Op::META, &"a", soon()).unwrap(), "a");
+    listener.stop();
+    let quick = Deadline::after(Duration::from_millis(100));
+    let error = pool.call::<_, String>(Op::META, &"b", quick).unwrap_err();
+    assert!(error.to_string().contains("trireme up"), "{error}");
+    let back = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        start(addresses, &Key::open())
+    });
+    assert_eq!(pool.call::<_, String>(Op::META, &"c", soon()).unwrap(), "c");
+    drop(back.join().unwrap());
+}
+
+#[test]
+fn without_the_key_nothing_works_and_the_key_is_needed_beyond_loopback() {
+    let (_dir, kinds) = both();
+    let key = Key::new([3; 32]);
+    for addresses in kinds {
+        let listener = start(addresses, &key);
+        let error = pool(&listener, &Key::open())
+            .call::<_, String>(Op::META, &"x", soon())
+            .unwrap_err();
+        assert_eq!(error.errno(), 13, "{error}");
+        assert_eq!(
+            pool(&listener, &key)
+                .call::<_, String>(Op::META, &"x", soon())
+                .unwrap(),
+            "x"
+        );
+    }
+    let config = ListenerConfig {
+        addresses: vec![Address::Tcp("0.0.0.0:0".into())],
+        key: Key::open(),
+        role: Role::Io,
+        server: 0,
+        cluster: 0,
+        incarnation: Arc::new(AtomicU64::new(1)),
+    };
+    let error = Listener::start(config, Arc::new(Echo)).unwrap_err();
+    assert!(error.to_string().contains("--key"), "{error}");
+}
+
+#[test]
+fn a_recorded_hello_and_garbage_frames_cost_only_their_own_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = Key::new([3; 32]);
+    let listener = start(vec![Address::Unix(dir.path().join("s"))], &key);
+    let honest = pool(&listener, &key);
+    honest.call::<_, String>(Op::META, &"x", soon()).unwrap();
+
+    // Record an answer by standing between a client and the server, then send it again.
+    let middle = std::os::unix::net::UnixListener::bind(dir.path().join("m")).unwrap();
+    let real = dir.path().join("s");
+    let recorded = std::thread::spawn(move || {
+        let (mut client, _) = middle.accept().unwrap();
+        let mut server = std::os::unix::net::UnixStream::connect(&real).unwrap();
+        let (mut challenge, mut answer, mut welcome) = ([0; 64], [0; 128], [0; 96]);
+        server.read_exact(&mut challenge).unwrap();
+        client.write_all(&challenge).unwrap();
+        client.read_exact(&mut answer).unwrap();
+        server.write_all(&answer).unwrap();
+        server.read_exact(&mut welcome).unwrap();
+        client.write_all(&welcome).unwrap();
+        (answer, real)
+    });
+    let through = Pool::new(
+        Endpoint::new(vec![Address::Unix(dir.path().join("m"))]),
+        key.clone(),
+        Identity::of_this_process(),
+    );
+    drop(through.lease(soon()).unwrap());
+    let (answer, real) = recorded.join().unwrap();
+    let mut replay = std::os::unix::net::UnixStream::connect(&real).unwrap();
+    let mut challenge = [0; 64];
+    replay.read_exact(&mut challenge).unwrap();
+    replay.write_all(&answer).unwrap();
+    let mut welcome = Vec::new();
+    replay.read_to_end(&mut welcome).unwrap();
+    assert_eq!(&welcome[8..12], 3u32.to_le_bytes(), "verdict: wrong key");
+
+    // An authenticated client that then sends garbage is cut off; the honest one does not notice.
+    let mut lease = honest.lease(soon()).unwrap();
+    let mut header = Header::request(Op::META);
+    header.magic.set(0xdead_beef);
+    lease.send(&mut header, &[], &[], soon()).unwrap();
+    let error = lease.receive(&mut [], soon()).unwrap_err();
+    assert!(matches!(error, NetError::Lost { .. }), "{error}");
+    drop(lease);
+    assert_eq!(
+        honest.call::<_, String>(Op::META, &"y", soon()).unwrap(),
+        "y"
+    );
+}

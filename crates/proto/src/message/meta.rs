@@ -1,0 +1,671 @@
+//! What clients and I/O servers say to the metadata manager, and its answers.
+//!
+//! One [`Call`] per frame ([`Op::META`](crate::Op::META)), answered by a frame with the same id
+//! whose body is a [`Response`] or, refused, a [`Refusal`](crate::Refusal); many calls may be in
+//! flight on one connection and answers may overtake each other.
+//!
+//! The interface is built on inodes, as a mount needs it. Every call that takes a name takes a
+//! [`Place`]: a directory inode plus a path below it. A mount passes one component, the library
+//! passes `ROOT` and the whole path, so that any operation costs one round trip.
+//!
+//! * names: [`Request::Lookup`], [`Request::Create`] (all node kinds), [`Request::Link`],
+//!   [`Request::Unlink`], [`Request::Rmdir`], [`Request::Rename`], [`Request::ReadDir`],
+//!   [`Request::ReadLink`]
+//! * inodes: [`Request::GetAttr`], [`Request::SetAttr`], [`Request::Truncate`], xattrs
+//! * open files: [`Request::Open`] gives an [`Opened`] with the layout and the grant that the I/O
+//!   servers accept; [`Request::Report`] tells the manager what was written; [`Request::Close`]
+//! * locks: [`Request::Lock`] (never waits on the server: the client retries until its deadline)
+//! * the cluster: [`Request::Map`], [`Request::Register`], [`Request::StatFs`], [`Request::Check`]
+//!
+//! An open file, a lock and the right to keep an unlinked file alive belong to the client (the
+//! number in its hello, the same on all its connections). They live while one of its connections
+//! lives and for [`LEASE_SECONDS`] after the last one broke. A manager that restarted shows another
+//! incarnation in its replies; the client then opens again ([`Request::Reopen`]) and reclaims its
+//! locks within that time.
+
+use crate::key::Grant;
+use serde::{Deserialize, Serialize};
+
+/// Inode number of the root directory.
+pub const ROOT: u64 = 1;
+/// Longest name of one directory entry in bytes: what every Unix promises.
+pub const NAME_MAX: usize = 255;
+/// Longest path in bytes, as Linux' `PATH_MAX` without its NUL.
+pub const PATH_LIMIT: usize = 4095;
+/// Most symbolic links followed in one path, as on Linux.
+pub const SYMLINK_LIMIT: u32 = 40;
+/// Largest value of one extended attribute, as on Linux.
+pub const XATTR_LIMIT: usize = 65_536;
+/// Most entries in one `ReadDir` answer: bounds the answer to a few hundred KiB.
+pub const READDIR_LIMIT: u32 = 1024;
+/// How long a session's open files and locks outlive its last connection.
+pub const LEASE_SECONDS: u64 = 30;
+/// Calls with a serial number that one client may have in flight.
+pub const SERIAL_WINDOW: u64 = 256;
+/// Most supplementary groups a caller may carry.
+pub const GROUPS_LIMIT: usize = 64;
+/// Who asks. The manager takes it from the socket's peer credentials where there are any and
+/// believes this field only from peers that may speak for others (root, or the cluster's owner).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups, at most [`GROUPS_LIMIT`].
+    pub groups: Vec<u32>,
+}
+
+impl Caller {
+    /// True for the user whom permission bits do not stop.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// True when `gid` is the caller's group or one of the supplementary ones.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+/// A point in time, as `struct timespec`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Time {
+    /// Seconds since 1970, UTC.
+    pub seconds: i64,
+    /// Nanoseconds below one second.
+    pub nanos: u32,
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Kind {
+    File,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    CharDevice,
+    BlockDevice,
+}
+
+impl Kind {
+    /// The file type bits of `st_mode`.
+    pub fn mode_bits(self) -> u32 {
+        match self {
+            Self::File => 0o100_000,
+            Self::Directory => 0o040_000,
+            Self::Symlink => 0o120_000,
+            Self::Fifo => 0o010_000,
+            Self::Socket => 0o140_000,
+            Self::CharDevice => 0o020_000,
+            Self::BlockDevice => 0o060_000,
+        }
+    }
+}
+
+/// How a file's bytes are spread: `Partition::striped(unit, servers.len(), first)`, where part `k`
+/// lives on the server with id `servers[k]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Layout {
+    /// Stripe unit in bytes.
+    pub unit: u64,
+    /// Ids of the I/O servers, in part order.
+    pub servers: Vec<u32>,
+    /// The part that holds the first stripe unit.
+    pub first: u32,
+}
+
+/// What a creator, or a directory for its descendants, wants of a layout; `None` is "as inherited".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutWish {
+    /// Stripe unit in bytes.
+    pub unit: Option<u64>,
+    /// How many servers, the manager chooses which.
+    pub count: Option<u32>,
+    /// Exactly these servers, in this order.
+    pub servers: Option<Vec<u32>>,
+    /// The part that holds the first stripe unit; by default files begin on different servers.
+    pub first: Option<u32>,
+}
+
+/// What `stat` tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attr {
+    /// Inode number, never reused.
+    pub inode: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Permission, set-id and sticky bits (07777).
+    pub mode: u32,
+    /// Names that point here (directories: 2 + subdirectories).
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes; for a file only a lower bound while `settled` is false.
+    pub size: u64,
+    /// False while somebody may be writing: ask the I/O servers for the size.
+    pub settled: bool,
+    /// Device number of device nodes.
+    pub rdev: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+    /// Birth.
+    pub btime: Time,
+}
+
+/// An inode as most calls give it back: attributes and, for files, where the bytes are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What `stat` tells.
+    pub attr: Attr,
+    /// The layout of a file.
+    pub layout: Option<Layout>,
+}
+
+/// A file opened for this session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The inode at the time of opening.
+    pub entry: Entry,
+    /// Names this opening in `Report` and `Close`; as asked.
+    pub open: u64,
+    /// For the I/O servers.
+    pub grant: Grant,
+    /// True when this call created the file.
+    pub created: bool,
+}
+
+/// A directory and a path below it; the last component is the name the call is about.
+///
+/// `..` and symbolic links in the middle are resolved by the manager. Names are bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Where the path starts; a path that begins with `/` starts at the root instead.
+    pub base: u64,
+    /// The path; empty means `base` itself where that makes sense.
+    pub path: Vec<u8>,
+}
+
+impl Place {
+    /// A path below the root.
+    pub fn path(path: impl Into<Vec<u8>>) -> Self {
+        Self {
+            base: ROOT,
+            path: path.into(),
+        }
+    }
+
+    /// One name in a directory.
+    pub fn name(parent: u64, name: impl Into<Vec<u8>>) -> Self {
+        Self {
+            base: parent,
+            path: name.into(),
+        }
+    }
+
+    /// An inode itself.
+    pub fn inode(inode: u64) -> Self {
+        Self {
+            base: inode,
+            path: Vec::new(),
+        }
+    }
+}
+
+/// What to make under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Node {
+    /// A regular file with a layout wish.
+    File(LayoutWish),
+    /// A directory.
+    Directory,
+    /// A symbolic link and its target.
+    Symlink(Vec<u8>),
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device number.
+    CharDevice(u64),
+    /// A block device number.
+    BlockDevice(u64),
+}
+
+/// What an opener wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenMode {
+    /// Read.
+    pub read: bool,
+    /// Write; until `Close` the size is asked from the I/O servers.
+    pub write: bool,
+}
+
+/// How a time is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SetTime {
+    /// The manager's clock.
+    Now,
+    /// This.
+    To(Time),
+}
+
+/// Which attributes to change; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAttr {
+    /// Permission, set-id and sticky bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Access time.
+    pub atime: Option<SetTime>,
+    /// Modification time.
+    pub mtime: Option<SetTime>,
+    /// What files created below a directory inherit.
+    pub layout: Option<LayoutWish>,
+}
+
+/// `renameat2` flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RenameMode {
+    /// Replace what stands at the target, atomically.
+    #[default]
+    Replace,
+    /// Fail with `EEXIST` when the target exists.
+    NoReplace,
+    /// Swap two existing names.
+    Exchange,
+}
+
+/// One line of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirEntry {
+    /// Pass it to continue behind this entry; stays right while others come and go.
+    pub cookie: u64,
+    /// The name.
+    pub name: Vec<u8>,
+    /// What it names.
+    pub inode: u64,
+    /// What that is.
+    pub kind: Kind,
+    /// Attributes, when asked for.
+    pub attr: Option<Attr>,
+}
+
+/// How to set an extended attribute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum XattrMode {
+    /// Create or replace.
+    #[default]
+    Set,
+    /// Fail with `EEXIST` when there.
+    Create,
+    /// Fail with `ENODATA` when not there.
+    Replace,
+}
+
+/// A byte range lock request. `owner` tells apart the lock owners of one session (processes for
+/// fcntl, open files for flock); `end` is exclusive, `u64::MAX` to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LockRange {
+    /// The file.
+    pub inode: u64,
+    /// Who holds it within the session.
+    pub owner: u64,
+    /// True for flock, whose locks do not meet fcntl's.
+    pub flock: bool,
+    /// First byte.
+    pub start: u64,
+    /// Behind the last byte.
+    pub end: u64,
+    /// Exclusive instead of shared.
+    pub exclusive: bool,
+}
+
+/// One I/O server as the cluster map knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// Its number, kept in its directory.
+    pub id: u32,
+    /// Where it listens: `unix:/path` and `host:port`.
+    pub addresses: Vec<String>,
+    /// A new number at each start.
+    pub incarnation: u64,
+}
+
+/// Who serves what; a layout planned with an older epoch is still valid, addresses may not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterMap {
+    /// Grows with every change.
+    pub epoch: u64,
+    /// Random, made with the cluster.
+    pub cluster: u64,
+    /// All I/O servers ever registered and not retired, by id.
+    pub servers: Vec<ServerInfo>,
+}
+
+/// Counts of the namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatFs {
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Unlinked files whose subfiles are still to be removed.
+    pub pending: u64,
+    /// Sessions with a live lease.
+    pub sessions: u64,
+    /// Open files.
+    pub opens: u64,
+    /// Seconds since the manager started.
+    pub uptime: u64,
+}
+
+/// What a namespace check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Inodes seen.
+    pub inodes: u64,
+    /// Directory entries seen.
+    pub entries: u64,
+    /// What is wrong, in words.
+    pub problems: Vec<Problem>,
+}
+
+/// One finding of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What is wrong, naming the thing.
+    pub what: String,
+    /// What was, or with `--repair` would be, done.
+    pub remedy: String,
+    /// True when it was done.
+    pub repaired: bool,
+}
+
+/// Whether an inode number found on an I/O server belongs to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Life {
+    /// A file has it; its subfiles are data.
+    Live,
+    /// Unlinked; removal is on the to-do list.
+    Pending,
+    /// Nobody has it and, as numbers are never reused, nobody will.
+    Gone,
+    /// Not given out yet as far as the manager knows: leave it alone.
+    Unknown,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// On whose behalf; `None` is "who the connection is".
+    pub caller: Option<Caller>,
+    /// Not 0: the manager carries out at most one call with this number for this client, also
+    /// across its own restart, and answers a repetition as it answered the first. A client uses
+    /// growing numbers and has at most [`SERIAL_WINDOW`] in flight.
+    pub serial: u64,
+    /// What.
+    pub request: Request,
+}
+
+/// All questions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Resolve a path; `follow` a symbolic link at its end.
+    Lookup {
+        /// Where.
+        place: Place,
+        /// Follow a final symbolic link.
+        follow: bool,
+    },
+    /// Attributes of an inode.
+    GetAttr {
+        /// The inode.
+        inode: u64,
+    },
+    /// Change attributes of what a path (or inode) names.
+    SetAttr {
+        /// Where.
+        place: Place,
+        /// Follow a final symbolic link.
+        follow: bool,
+        /// What to change.
+        set: SetAttr,
+    },
+    /// Make a new node; fails with `EEXIST` when the name is taken.
+    Create {
+        /// Where.
+        place: Place,
+        /// Mode bits, the umask already applied.
+        mode: u32,
+        /// What.
+        node: Node,
+    },
+    /// Open a file, creating it first when `create` says so.
+    Open {
+        /// Names this opening from now on; chosen by the client, so that asking twice opens once.
+        open: u64,
+        /// Where; an empty path opens the inode itself.
+        place: Place,
+        /// Access.
+        access: OpenMode,
+        /// Create with these mode bits and layout when missing.
+        create: Option<(u32, LayoutWish)>,
+        /// Fail with `EEXIST` when it exists.
+        exclusive: bool,
+    },
+    /// Re-establish an opening after the manager lost its memory (a restart).
+    Reopen {
+        /// The number it had, which it gets again.
+        open: u64,
+        /// The file.
+        inode: u64,
+        /// Access.
+        access: OpenMode,
+    },
+    /// What happened to an open file's bytes. Durable when answered.
+    Report {
+        /// The opening.
+        open: u64,
+        /// End of the furthest byte this opening knows to exist.
+        size: u64,
+        /// Bytes were written: modification time becomes now.
+        written: bool,
+    },
+    /// Give an opening back; the last writer settles the size.
+    Close {
+        /// The opening.
+        open: u64,
+        /// As in `Report`; `None` when nothing was written.
+        size: Option<u64>,
+    },
+    /// Set a file's size, on all I/O servers or (after a crash: later) on all.
+    Truncate {
+        /// Where.
+        place: Place,
+        /// The new size.
+        size: u64,
+        /// An opening for write, which replaces the permission check.
+        open: Option<u64>,
+    },
+    /// One more name for an inode.
+    Link {
+        /// What; a final symbolic link is not followed.
+        from: Place,
+        /// The new name.
+        to: Place,
+    },
+    /// Remove a name that is not a directory.
+    Unlink {
+        /// Where.
+        place: Place,
+    },
+    /// Remove an empty directory.
+    Rmdir {
+        /// Where.
+        place: Place,
+    },
+    /// Move a name, atomically.
+    Rename {
+        /// From.
+        from: Place,
+        /// To.
+        to: Place,
+        /// What if the target exists.
+        mode: RenameMode,
+    },
+    /// Target of a symbolic link.
+    ReadLink {
+        /// Where.
+        place: Place,
+    },
+    /// Entries of a directory behind `after` (0: from the start), without `.` and `..`.
+    ReadDir {
+        /// The directory.
+        place: Place,
+        /// Cookie of the last entry seen.
+        after: u64,
+        /// At most so many.
+        limit: u32,
+        /// With attributes.
+        plus: bool,
+    },
+    /// Value of an extended attribute.
+    GetXattr {
+        /// Where.
+        place: Place,
+        /// Name.
+        name: Vec<u8>,
+    },
+    /// Names of the extended attributes.
+    ListXattr {
+        /// Where.
+        place: Place,
+    },
+    /// Set an extended attribute.
+    SetXattr {
+        /// Where.
+        place: Place,
+        /// Name.
+        name: Vec<u8>,
+        /// Value.
+        value: Vec<u8>,
+        /// When it exists, or not.
+        mode: XattrMode,
+    },
+    /// Remove an extended attribute.
+    RemoveXattr {
+        /// Where.
+        place: Place,
+        /// Name.
+        name: Vec<u8>,
+    },
+    /// Does the caller have these rights (4 read, 2 write, 1 execute)?
+    Access {
+        /// Where.
+        place: Place,
+        /// Bits of `access(2)`.
+        mask: u32,
+    },
+    /// Take a lock; `EAGAIN` when somebody else holds it.
+    Lock {
+        /// What.
+        range: LockRange,
+        /// Held before the manager restarted: goes before new ones.
+        reclaim: bool,
+    },
+    /// Give a range back.
+    Unlock {
+        /// What.
+        range: LockRange,
+    },
+    /// Who would be in the way of this lock?
+    TestLock {
+        /// What.
+        range: LockRange,
+    },
+    /// The cluster map.
+    Map,
+    /// An I/O server says where it is. Only with the cluster owner's identity.
+    Register {
+        /// Itself.
+        server: ServerInfo,
+    },
+    /// Counts.
+    StatFs,
+    /// Which of these inode numbers are alive?
+    Life {
+        /// Inode numbers found on an I/O server.
+        inodes: Vec<u64>,
+    },
+    /// Check the namespace's own consistency; with `repair`, mend what is safe to mend.
+    Check {
+        /// Change something.
+        repair: bool,
+    },
+    /// Work off the to-do list now and tell how much is left.
+    Reap,
+    /// A grant for reading a file's size and nothing else that needs no opening: for `stat` of a
+    /// file that is being written.
+    Inspect {
+        /// The files.
+        inodes: Vec<u64>,
+    },
+    /// A grant over whole I/O servers (list, remove), for `fsck`. Only for the cluster's owner.
+    Admin {
+        /// Files to remove; empty for listing.
+        inodes: Vec<u64>,
+    },
+}
+
+/// All answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// Nothing to tell but success.
+    Done,
+    /// To `Lookup`, `Create`, `SetAttr`, `Link`, `Truncate`.
+    Entry(Entry),
+    /// To `GetAttr`.
+    Attr(Attr),
+    /// To `Open`, `Reopen`.
+    Opened(Opened),
+    /// To `ReadLink`, `GetXattr`.
+    Bytes(Vec<u8>),
+    /// To `ListXattr`.
+    Names(Vec<Vec<u8>>),
+    /// To `ReadDir`; `end` when there is nothing behind.
+    Directory {
+        /// The directory itself.
+        inode: u64,
+        /// Its parent, for `..`.
+        parent: u64,
+        /// Lines.
+        entries: Vec<DirEntry>,
+        /// No more.
+        end: bool,
+    },
+    /// To `TestLock`: the lock in the way.
+    Conflict(Option<LockRange>),
+    /// To `Map`, `Register`.
+    Map(ClusterMap),
+    /// To `StatFs`.
+    StatFs(StatFs),
+    /// To `Life`, in the order asked.
+    Life(Vec<Life>),
+    /// To `Check`.
+    Check(CheckReport),
+    /// To `Inspect` and `Admin`, in the order asked (first, to `Admin`, the grant for file 0).
+    Grants(Vec<Grant>),
+    /// To `Reap`: how many files wait for their subfiles to be removed.
+    Pending(u64),
+}

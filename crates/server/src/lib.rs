@@ -1,0 +1,6 @@
+//! Daemons: each wires engines into one process. They run as `trireme serve ...`, or
+//! embedded in any process.
+
+pub mod io;
+pub mod meta;
+pub mod signal;

@@ -1,0 +1,175 @@
+//! One subfile: exact reads and writes at offsets, size, durability.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::StoreError;
+
+/// What is known of a subfile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Bytes, holes included.
+    pub size: u64,
+    /// Bytes on disk.
+    pub stored: u64,
+    /// Last change, nanoseconds since 1970.
+    pub modified_ns: i64,
+}
+
+/// An open subfile.
+#[derive(Debug)]
+pub struct Subfile {
+    file: File,
+    path: PathBuf,
+    /// Its directory entry is known to be durable.
+    named: AtomicBool,
+    removed: AtomicBool,
+    /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
+    /// put back over newer ones.
+    change: RwLock<()>,
+}
+
+impl Subfile {
+    pub(crate) fn new(file: File, path: PathBuf) -> Subfile {
+        Subfile {
+            file,
+            path,
+            named: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+            change: RwLock::new(()),
+        }
+    }
+
+    /// Reads up to the end of the subfile; gives the number of bytes read.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self
+                .file
+                .read_at(&mut buffer[filled..], offset + filled as u64)
+            {
+                Ok(0) => break,
+                Ok(got) => filled += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(StoreError::io("read", &self.path)(error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Writes all bytes.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), StoreError> {
+        let _with_others = self.change.read().expect("no panic under this lock");
+        self.file
+            .write_all_at(buffer, offset)
+            .map_err(StoreError::io("write", &self.path))
+    }
+
+    /// Writes bytes from memory that others may change meanwhile.
+    ///
+    /// # Safety
+    /// `address` must be mapped and readable for `length` bytes while this runs.
+    pub unsafe fn write_raw_at(
+        &self,
+        address: *const u8,
+        length: usize,
+        offset: u64,
+    ) -> Result<(), StoreError> {
+        use std::os::fd::AsRawFd;
+        let _with_others = self.change.read().expect("no panic under this lock");
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the caller's promise; the kernel copies and checks every access itself.
+            let wrote = unsafe {
+                libc::pwrite(
+                    self.file.as_raw_fd(),
+                    address.add(done).cast(),
+                    length - done,
+                    (offset + done as u64) as libc::off_t,
+                )
+            };
+            if wrote < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(StoreError::io("write", &self.path)(error));
+                }
+            } else {
+                done += wrote as usize;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the subfile still has its name; a removed one takes no more bytes for anybody.
+    pub fn is_linked(&self) -> bool {
+        !self.removed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_removed(&self) {
+        self.removed.store(true, Ordering::Release);
+    }
+
+    /// Reads `window` from `offset`, lets `change` put its bytes in, and writes it back, with no other
+    /// writer in between. Bytes beyond the subfile's end are zero before.
+    pub fn change_at(
+        &self,
+        window: &mut [u8],
+        offset: u64,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<(), StoreError> {
+        let _alone = self.change.write().expect("no panic under this lock");
+        let got = self.read_at(window, offset)?;
+        window[got..].fill(0);
+        change(window);
+        self.file
+            .write_all_at(window, offset)
+            .map_err(StoreError::io("write", &self.path))
+    }
+
+    /// Sets the size; new bytes are zero.
+    pub fn truncate(&self, size: u64) -> Result<(), StoreError> {
+        let _with_others = self.change.read().expect("no panic under this lock");
+        self.file
+            .set_len(size)
+            .map_err(StoreError::io("truncate", &self.path))
+    }
+
+    /// Size and times.
+    pub fn stat(&self) -> Result<Stat, StoreError> {
+        let data = self
+            .file
+            .metadata()
+            .map_err(StoreError::io("stat", &self.path))?;
+        Ok(Stat {
+            size: data.size(),
+            stored: data.blocks() * 512,
+            modified_ns: data.mtime() * 1_000_000_000 + data.mtime_nsec(),
+        })
+    }
+
+    /// Bytes and size to the disk, and the first time also the name.
+    pub(crate) fn sync(
+        &self,
+        sync_folder: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        self.file
+            .sync_data()
+            .map_err(StoreError::io("sync", &self.path))?;
+        if !self.named.load(Ordering::Acquire) {
+            sync_folder().map_err(StoreError::io("sync the folder of", &self.path))?;
+            self.named.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Subfile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
