@@ -93,16 +93,15 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     let own = tempfile::Builder::new()
         .prefix("trireme-bench-")
         .tempdir_in(&args.dir)?;
-    let (_running, cluster) = match &context.cluster {
-        Some(cluster) => (None, cluster.clone()),
-        None => {
-            let mut up = trireme::local::Up::new(own.path().join("cluster"));
-            up.publish = false;
-            up.servers = Some(args.servers);
-            let running = up.start()?;
-            let cluster = running.dir().to_string_lossy().into_owned();
-            (Some(running), cluster)
-        }
+    let (_running, cluster) = if let Some(cluster) = &context.cluster {
+        (None, cluster.clone())
+    } else {
+        let mut up = trireme::local::Up::new(own.path().join("cluster"));
+        up.publish = false;
+        up.servers = Some(args.servers);
+        let running = up.start()?;
+        let cluster = running.dir().to_string_lossy().into_owned();
+        (Some(running), cluster)
     };
     let local = own.path().join("local");
     std::fs::create_dir(&local)?;
