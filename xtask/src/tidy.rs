@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 /// Longest source file. Most stay under 500 lines; one that needs more has a second job inside.
 const MAX_LINES: usize = 800;
 
+/// Longest file of tests: a family of scenarios may stay together.
+const MAX_TEST_LINES: usize = 1000;
+
 /// Words that mark unfinished work, spelled so that this file does not contain them itself.
 const LEFTOVERS: [&str; 5] = [
     concat!("to", "do!("),
@@ -41,7 +44,13 @@ fn in_file(name: &str, text: &str) -> Vec<String> {
         ));
     }
     let lines = text.lines().count();
-    if lines > MAX_LINES {
+    if lines
+        > if name.contains("/tests/") {
+            MAX_TEST_LINES
+        } else {
+            MAX_LINES
+        }
+    {
         offences.push(format!("{name}: {lines} lines; what is its second job?"));
     }
     for (number, line) in text.lines().enumerate() {

@@ -31,8 +31,10 @@ pub fn run(rounds: u32, mut tell: impl FnMut(&str)) -> Vec<Rate> {
     for model in ["mm1", "ring"] {
         tell(&format!("{model}: trireme"));
         let ours = best(rounds, || match model {
-            "mm1" => timed(|| single_server(0.8, Service::Exponential, OURS, 1).events),
-            _ => timed(|| ring(8, 64, 2 * OURS, 1).events),
+            "mm1" => Ok(timed(|| {
+                single_server(0.8, Service::Exponential, OURS, 1).events
+            })),
+            _ => Ok(timed(|| ring(8, 64, 2 * OURS, 1).events)),
         });
         rates.push(Rate {
             model,
@@ -70,9 +72,8 @@ pub fn run(rounds: u32, mut tell: impl FnMut(&str)) -> Vec<Rate> {
             record: 8,
             ..Scenario::default()
         };
-        let ours = best(rounds, || {
-            timed(|| scenario.run().map_or(0, |outcome| outcome.events))
-        });
+        let run = || scenario.run().map_or(0, |outcome| outcome.events);
+        let ours = best(rounds, || Ok(timed(run)));
         rates.push(Rate {
             model,
             engine: "trireme",
@@ -149,7 +150,7 @@ fn best(rounds: u32, mut run: impl FnMut() -> Result<f64, String>) -> Result<f64
     Ok(best)
 }
 
-fn timed(run: impl FnOnce() -> u64) -> Result<f64, String> {
+fn timed(run: impl FnOnce() -> u64) -> f64 {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let events = run();
     // Processor time where the system tells it, so that neighbours on the machine do not count.
@@ -157,7 +158,7 @@ fn timed(run: impl FnOnce() -> u64) -> Result<f64, String> {
         (Some(before), Some(after)) if after > before => after - before,
         _ => start.elapsed().as_secs_f64(),
     };
-    Ok(events as f64 / seconds)
+    events as f64 / seconds
 }
 
 /// Processor time of this thread, from the scheduler's own account (nanoseconds).

@@ -270,7 +270,12 @@ impl Description {
         let scenarios: Vec<Scenario> = points.iter().map(|point| point.1.clone()).collect();
         let mut settings = settings.clone();
         settings.seeds = settings.seeds.or(Some(self.seeds));
-        let tallies = machine::sweep(&scenarios, &settings, progress, |run| run.throughput())?;
+        let tallies = machine::sweep(
+            &scenarios,
+            &settings,
+            progress,
+            trireme_sim::fs::Outcome::throughput,
+        )?;
         let columns: Vec<&str> = self
             .sweep
             .iter()
@@ -300,7 +305,10 @@ impl Description {
             };
             cells.push(Cell::ours(format!("{name} MB/s"), tally.mean()));
         }
-        let means: Vec<f64> = tallies.iter().map(|tally| tally.mean()).collect();
+        let means: Vec<f64> = tallies
+            .iter()
+            .map(trireme_sim::statistics::Tally::mean)
+            .collect();
         Ok(Report {
             experiment: self.title.clone(),
             about: self.about.clone(),
@@ -351,7 +359,10 @@ impl Description {
             self.seeds = text.parse().expect("checked above");
             return Ok(());
         }
-        if key == "drive" && text.ends_with(".toml") {
+        let is_file = Path::new(text)
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        if key == "drive" && is_file {
             let path = folder.join(text);
             let refuse = |reason: String| Error::File {
                 file: path.display().to_string(),
@@ -480,27 +491,24 @@ impl Description {
                 kept.join(" ")
             }
         };
-        let chart = match x {
-            Some(x) => {
-                let mut series: Vec<(String, Vec<(f64, f64)>)> = vec![];
-                for ((values, _), mean) in points.iter().zip(means) {
-                    let name = name(values, Some(x));
-                    let point = (values[x].parse().ok()?, *mean);
-                    match series.iter_mut().find(|line| line.0 == name) {
-                        Some(line) => line.1.push(point),
-                        None => series.push((name, vec![point])),
-                    }
+        let chart = if let Some(x) = x {
+            let mut series: Vec<(String, Vec<(f64, f64)>)> = vec![];
+            for ((values, _), mean) in points.iter().zip(means) {
+                let name = name(values, Some(x));
+                let point = (values[x].parse().ok()?, *mean);
+                match series.iter_mut().find(|line| line.0 == name) {
+                    Some(line) => line.1.push(point),
+                    None => series.push((name, vec![point])),
                 }
-                Chart::lines(&self.title, self.sweep[x].0, "MB/s", series).log_x()
             }
-            None => {
-                let groups = points
-                    .iter()
-                    .map(|(values, _)| name(values, None))
-                    .collect();
-                let values = means.iter().map(|mean| Some(*mean)).collect();
-                Chart::bars(&self.title, "MB/s", groups, vec![("MB/s".into(), values)])
-            }
+            Chart::lines(&self.title, self.sweep[x].0, "MB/s", series).log_x()
+        } else {
+            let groups = points
+                .iter()
+                .map(|(values, _)| name(values, None))
+                .collect();
+            let values = means.iter().map(|mean| Some(*mean)).collect();
+            Chart::bars(&self.title, "MB/s", groups, vec![("MB/s".into(), values)])
         };
         Some(chart.ours())
     }
@@ -628,9 +636,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_does_not_fit_the_file_is_refused() {
-        let message = error("[access]\npattern = \"rcc\"\nrecord = 3");
-        assert!(message.contains("record = 3"), "{message}");
+    fn a_pattern_that_does_not_fit_the_grid_is_refused() {
+        // 1 MB has 128 records of 8 KB, 16 x 8: a grid of 25 x 40 processors is too large.
+        let message =
+            error("[machine]\ncps = 1000\n[file]\nfile_mb = 1\n[access]\npattern = \"rcc\"");
+        assert!(
+            message.contains("pattern = rcc") && message.contains("fewer cps"),
+            "{message}"
+        );
+        // A last BLOCK may be short.
+        let uneven = "[machine]\ncps = 7\n[access]\npattern = \"rb\"";
+        assert!(Description::parse(uneven, Path::new(".")).is_ok());
     }
 
     #[test]

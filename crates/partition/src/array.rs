@@ -58,7 +58,7 @@ pub struct ArraySpec {
 }
 
 /// Most dimensions of an array: a dimension can take three levels of nesting.
-pub(crate) const MAX_RANK: usize = 10;
+const MAX_RANK: usize = 10;
 
 impl ArraySpec {
     /// A row-major array without ghost cells whose grid has one process per part.
@@ -105,36 +105,21 @@ impl ArraySpec {
     /// Refuses what is not an array or not a distribution of it.
     pub fn check(&self) -> Result<(), Error> {
         let rank = self.shape.len();
-        if rank == 0 || rank > MAX_RANK {
-            return Err(Error::invalid(
-                "the number of dimensions",
-                rank as u64,
-                "1 to 10 are possible",
-            ));
-        }
-        for (what, len) in [
-            ("the distribution's length", self.distribution.len()),
-            ("the grid's length", self.grid.len()),
-        ] {
-            if len != rank {
-                return Err(Error::Mismatch {
-                    what,
-                    value: len as u64,
-                    with: "the number of dimensions",
-                    other: rank as u64,
-                    why: "each dimension needs one entry",
-                });
-            }
-        }
-        if !self.ghost.is_empty() && self.ghost.len() != rank {
-            return Err(Error::Mismatch {
-                what: "the ghost widths' length",
-                value: self.ghost.len() as u64,
-                with: "the number of dimensions",
-                other: rank as u64,
-                why: "each dimension needs one entry, or none at all",
-            });
-        }
+        check_lengths(
+            rank,
+            &[
+                ("the distribution's length", self.distribution.len()),
+                ("the grid's length", self.grid.len()),
+                (
+                    "the ghost widths' length",
+                    if self.ghost.is_empty() {
+                        rank
+                    } else {
+                        self.ghost.len()
+                    },
+                ),
+            ],
+        )?;
         if self.record == 0 {
             return Err(Error::invalid(
                 "the record",
@@ -224,6 +209,26 @@ impl ArraySpec {
             self.distribution[d].spans(self.shape[d], p, place[d], ghost)
         })
     }
+}
+
+/// Refuses an array without dimensions, or lists that do not have one entry for each.
+pub(crate) fn check_lengths(rank: usize, lists: &[(&'static str, usize)]) -> Result<(), Error> {
+    if rank == 0 || rank > MAX_RANK {
+        let why = "1 to 10 are possible";
+        return Err(Error::invalid("the number of dimensions", rank as u64, why));
+    }
+    for &(what, len) in lists {
+        if len != rank {
+            return Err(Error::Mismatch {
+                what,
+                value: len as u64,
+                with: "the number of dimensions",
+                other: rank as u64,
+                why: "each dimension needs one entry",
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Equal groups of neighbouring indices in one dimension: `count` groups of `block`, `stride` apart.

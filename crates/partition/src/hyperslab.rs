@@ -1,6 +1,6 @@
 //! Sub-arrays: regular selections of an array (hyperslabs), and the inside of a ghosted buffer.
 
-use crate::array::{MAX_RANK, Order, Spans, nest};
+use crate::array::{Order, Spans, check_lengths, nest};
 use crate::datatype::Item;
 use crate::raw::Raw;
 use crate::{Error, Part};
@@ -63,27 +63,15 @@ impl Hyperslab {
 
     fn check(&self) -> Result<(), Error> {
         let rank = self.shape.len();
-        if rank == 0 || rank > MAX_RANK {
-            let why = "1 to 10 are possible";
-            return Err(Error::invalid("the number of dimensions", rank as u64, why));
-        }
-        let lengths = [
-            ("the start's length", self.start.len()),
-            ("the stride's length", self.stride.len()),
-            ("the count's length", self.count.len()),
-            ("the block's length", self.block.len()),
-        ];
-        for (what, len) in lengths {
-            if len != rank {
-                return Err(Error::Mismatch {
-                    what,
-                    value: len as u64,
-                    with: "the number of dimensions",
-                    other: rank as u64,
-                    why: "each dimension needs one entry",
-                });
-            }
-        }
+        check_lengths(
+            rank,
+            &[
+                ("the start's length", self.start.len()),
+                ("the stride's length", self.stride.len()),
+                ("the count's length", self.count.len()),
+                ("the block's length", self.block.len()),
+            ],
+        )?;
         if self.record == 0 {
             return Err(Error::invalid(
                 "the record",

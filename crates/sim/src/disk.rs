@@ -104,7 +104,7 @@ impl Drive {
 #[derive(Clone, Debug)]
 pub enum Disk {
     /// A rotating one.
-    Rotating(Rotating),
+    Rotating(Box<Rotating>),
     /// A solid-state one.
     Solid(Solid),
 }
@@ -113,7 +113,7 @@ impl Disk {
     /// A disk at rest; `phase` is the platter's position at time zero.
     pub fn new(drive: &Drive, phase: Time) -> Disk {
         match drive {
-            Drive::Rotating(drive) => Disk::Rotating(Rotating::new(drive, phase)),
+            Drive::Rotating(drive) => Disk::Rotating(Box::new(Rotating::new(drive, phase))),
             Drive::Solid(drive) => Disk::Solid(Solid::new(drive)),
         }
     }

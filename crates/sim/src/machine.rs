@@ -105,7 +105,7 @@ impl<J: Copy> Machine<J> {
         };
         Machine {
             agenda: Agenda::new(),
-            cpus: (0..nodes).map(|_| Cpu::new()).collect(),
+            cpus: (0..nodes).map(|_| Cpu::default()).collect(),
             network: Network::new(nodes, spec),
             disks: (0..spec.disks).map(unit).collect(),
             buses: vec![Time::ZERO; spec.iops],

@@ -174,11 +174,11 @@ fn cell_table(cells: &[&Cell]) -> String {
 
 fn plain(table: &Table) -> String {
     let row = |cells: &[String], tag: &str| {
-        let cells: String = cells
-            .iter()
-            .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
+        let mut text = "<tr>".to_string();
+        for cell in cells {
+            text += &format!("<{tag}>{}</{tag}>", escape(cell));
+        }
+        text + "</tr>\n"
     };
     let body: String = table.rows.iter().map(|cells| row(cells, "td")).collect();
     let grid = format!(

@@ -15,9 +15,12 @@ const MESSAGES: u32 = 4;
 /// The trace of one run of `scenario`.
 pub fn render(scenario: &Scenario, trace: &Trace) -> String {
     let cps = scenario.machine.cps;
-    let place = |node: u16| match usize::from(node) < cps {
-        true => (CPS, usize::from(node)),
-        false => (IOPS, usize::from(node) - cps),
+    let place = |node: u16| {
+        if usize::from(node) < cps {
+            (CPS, usize::from(node))
+        } else {
+            (IOPS, usize::from(node) - cps)
+        }
     };
     let mut events = vec![];
     for (pid, name) in [

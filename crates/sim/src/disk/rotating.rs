@@ -194,9 +194,10 @@ impl Rotating {
     /// A read that the buffer has or is about to have; read-ahead goes on, or starts again.
     fn hit(&mut self, now: Time, stream: Reading, end: u64, stopped: bool) -> Time {
         let limit = stream.limit.max(end + self.buffer).min(self.line.sectors);
-        let done = match end > stream.first {
-            true => now.max(stream.start + self.transfer(stream.first, end)),
-            false => now,
+        let done = if end > stream.first {
+            now.max(stream.start + self.transfer(stream.first, end))
+        } else {
+            now
         };
         self.reading = Some(if stopped && limit > stream.limit {
             let start = self.position(now, stream.limit);
@@ -407,9 +408,10 @@ mod tests {
         let mut now = Time::ZERO;
         for block in blocks {
             let at = now + disk.command_time();
-            now = match write {
-                false => disk.read(at, block * 16, 16) + bus,
-                true => disk.write(at + bus, block * 16, 16),
+            now = if write {
+                disk.write(at + bus, block * 16, 16)
+            } else {
+                disk.read(at, block * 16, 16) + bus
             };
         }
         now.seconds()

@@ -83,7 +83,7 @@ impl Servers {
     pub(super) fn ran(&mut self, machine: &mut Machine<Job>, node: Node, job: Job) {
         match job {
             Job::Request(thread) => {
-                machine.work(node, self.costs.cache_lookup, Job::Lookup(thread))
+                machine.work(node, self.costs.cache_lookup, Job::Lookup(thread));
             }
             Job::Lookup(thread) if self.write => self.look_to_write(machine, node, thread),
             Job::Lookup(thread) => self.look_to_read(machine, node, thread),

@@ -306,13 +306,34 @@ impl Scenario {
         let cps = self.machine.cps as u32;
         let partition = Partition::named(&self.pattern, self.record, self.file_bytes, cps)
             .map_err(|error| refuse(error.to_string()))?;
-        (0..partition.parts())
+        let parts: Vec<Part> = (0..partition.parts())
             .map(|part| {
                 partition
                     .part(part)
                     .map_err(|error| refuse(error.to_string()))
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        self.check_grid(&parts).map_err(refuse)?;
+        Ok(parts)
+    }
+
+    /// Refuses a pattern whose grid of processors is larger than its matrix of records. A last
+    /// BLOCK may be short or empty, as HPF has it; a CYCLIC processor without a record means that
+    /// the pattern does not fit.
+    fn check_grid(&self, parts: &[Part]) -> Result<(), String> {
+        let divided = |letter: char| self.pattern[1..].contains(letter);
+        let records = self.file_bytes / self.record;
+        let cps = self.machine.cps as u64;
+        let idle = parts.iter().filter(|part| part.is_empty()).count();
+        let too_many = (divided('b') || divided('c')) && records < cps;
+        if idle > 0 && (too_many || divided('c')) {
+            return Err(format!(
+                "it does not fit: {idle} of {cps} compute processors would own none of the \
+                 {records} records; allowed: fewer cps, or a record smaller than {} bytes",
+                self.record
+            ));
+        }
+        Ok(())
     }
 
     fn write(&self) -> bool {
@@ -395,32 +416,30 @@ impl Scenario {
     fn run_traditional(&self, parts: &[Part], limit: Option<usize>) -> Outcome {
         let costs = self.costs.spans(self.cpu_speed);
         let (block, blocks, cps) = (self.block_bytes, self.blocks(), self.machine.cps as u32);
-        let (requests, exchange, stages) = match self.method {
-            Method::TwoPhase(conforming) => {
-                let exchange = plan::exchange(parts, conforming, block, self.file_bytes);
-                let requests =
-                    (0..cps).map(|cp| conforming.requests(cp, cps, blocks, block as u32));
-                let stages = match self.write() {
-                    false => vec![Stage::Io, Stage::Exchange],
-                    true => vec![Stage::Exchange, Stage::Io],
-                };
-                (requests.collect::<Vec<_>>(), exchange, stages)
-            }
-            _ => {
-                let requests = parts
-                    .iter()
-                    .map(|part| plan::requests(part, block, self.file_bytes))
-                    .collect();
-                (requests, vec![], vec![Stage::Io])
-            }
+        let (requests, exchange, stages) = if let Method::TwoPhase(conforming) = self.method {
+            let exchange = plan::exchange(parts, conforming, block, self.file_bytes);
+            let requests = (0..cps).map(|cp| conforming.requests(cp, cps, blocks, block as u32));
+            let stages = if self.write() {
+                vec![Stage::Exchange, Stage::Io]
+            } else {
+                vec![Stage::Io, Stage::Exchange]
+            };
+            (requests.collect::<Vec<_>>(), exchange, stages)
+        } else {
+            let requests = parts
+                .iter()
+                .map(|part| plan::requests(part, block, self.file_bytes))
+                .collect();
+            (requests, vec![], vec![Stage::Io])
         };
-        let bytes = match exchange.is_empty() {
-            true => requests
+        let bytes = if exchange.is_empty() {
+            requests
                 .iter()
                 .flatten()
                 .map(|request| u64::from(request.bytes))
-                .sum(),
-            false => exchange.iter().flatten().map(|load| load.bytes).sum(),
+                .sum()
+        } else {
+            exchange.iter().flatten().map(|load| load.bytes).sum()
         };
         let mut machine = self.new_machine(limit);
         let work = Work {

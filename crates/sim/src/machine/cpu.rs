@@ -25,9 +25,9 @@ pub struct Cpu<J> {
     gaps: Option<(Time, Vec<Gap>)>,
 }
 
-impl<J: Copy> Cpu<J> {
+impl<J> Default for Cpu<J> {
     /// An idle processor.
-    pub fn new() -> Cpu<J> {
+    fn default() -> Cpu<J> {
         Cpu {
             present: None,
             interrupts: VecDeque::new(),
@@ -37,7 +37,9 @@ impl<J: Copy> Cpu<J> {
             gaps: None,
         }
     }
+}
 
+impl<J: Copy> Cpu<J> {
     /// Adds work; true when the processor was idle and starts on it at once.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, cost: Time, job: J, interrupt: bool) -> bool {
@@ -71,15 +73,12 @@ impl<J: Copy> Cpu<J> {
             .interrupts
             .pop_front()
             .or_else(|| self.threads.pop_front());
-        match next {
-            Some((cost, job)) => {
-                self.present = Some((now, job));
-                (done, Some(cost))
-            }
-            None => {
-                self.idle_since = now;
-                (done, None)
-            }
+        if let Some((cost, job)) = next {
+            self.present = Some((now, job));
+            (done, Some(cost))
+        } else {
+            self.idle_since = now;
+            (done, None)
         }
     }
 
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn interrupts_run_before_threads_but_do_not_preempt() {
-        let mut cpu = Cpu::new();
+        let mut cpu = Cpu::default();
         cpu.watch(Time(5));
         assert!(cpu.enqueue(Time(10), Time(3), 'a', false));
         assert!(!cpu.enqueue(Time(11), Time(4), 'b', false));

@@ -17,9 +17,7 @@ pub struct Network {
 impl Network {
     /// A torus that is just large enough for `nodes`, placed row by row.
     pub fn new(nodes: usize, spec: &MachineSpec) -> Network {
-        let side = (1..)
-            .find(|side| side * side >= nodes)
-            .expect("a square above any number");
+        let side = nodes.isqrt() + usize::from(nodes.isqrt().pow(2) < nodes);
         Network {
             side,
             per_byte: Time::from_us(1.0 / spec.link_mb_s),

@@ -176,7 +176,7 @@ impl Printed {
             || contiguous && self.method == Method::Directed && self.pattern == "wn";
         match () {
             () if self.disk_bound() => (Class::T, 0.03),
-            () if loose && !(self.pattern.starts_with('r') && !contiguous) => (Class::L, 0.30),
+            () if loose && (contiguous || self.pattern.starts_with('w')) => (Class::L, 0.30),
             () if contiguous && traditional && self.pattern == "ra" => (Class::L, 0.12),
             () if contiguous && traditional => (Class::M, 0.12),
             () => (Class::M, 0.10),

@@ -34,7 +34,12 @@ pub const TABLE_4: Experiment = Experiment {
 fn run(printed: &[Printed], settings: &Settings, progress: &Progress) -> Result<Report, Error> {
     let base = machine::scenario(settings)?;
     let scenarios: Vec<Scenario> = printed.iter().map(|cell| cell.scenario(&base)).collect();
-    let tallies = machine::sweep(&scenarios, settings, progress, |run| run.throughput())?;
+    let tallies = machine::sweep(
+        &scenarios,
+        settings,
+        progress,
+        trireme_sim::fs::Outcome::throughput,
+    )?;
     let mut cells: Vec<Cell> = printed
         .iter()
         .zip(&tallies)

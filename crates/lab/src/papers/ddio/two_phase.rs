@@ -72,7 +72,12 @@ fn run(settings: &Settings, progress: &Progress) -> Result<Report, Error> {
             .collect();
         let mut quick = settings.clone();
         quick.seeds = settings.seeds.or(Some(2));
-        let tallies = machine::sweep(&scenarios, &quick, progress, |run| run.throughput())?;
+        let tallies = machine::sweep(
+            &scenarios,
+            &quick,
+            progress,
+            trireme_sim::fs::Outcome::throughput,
+        )?;
         let value = |case: usize, method: usize| tallies[case * METHODS.len() + method].mean();
         let (mut two, mut directed) = (f64::INFINITY, f64::INFINITY);
         for (case, (pattern, record)) in cases.iter().enumerate() {
