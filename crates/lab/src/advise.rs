@@ -216,11 +216,20 @@ fn knobs(model: &Model<'_>, at: Configuration, mb_s: f64) -> Vec<Knob> {
     }
     for &method in methods(model.workload) {
         if method != at.method {
-            steps.push((
-                "method",
-                method.name().into(),
-                Configuration { method, ..at },
-            ));
+            // C means something else to each method: the other one gets the C that suits it.
+            let with = |buffers| Configuration {
+                buffers,
+                method,
+                ..at
+            };
+            let best = BUFFERS
+                .into_iter()
+                .map(with)
+                .filter(|&other| fits(model, other))
+                .max_by(|&a, &b| model.predict(a).mb_s.total_cmp(&model.predict(b).mb_s))
+                .unwrap_or_else(|| with(1));
+            let value = format!("{}, C = {}", method.name(), best.buffers);
+            steps.push(("method", value, best));
         }
     }
     steps

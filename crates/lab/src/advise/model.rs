@@ -134,7 +134,13 @@ impl Model<'_> {
             server_cpu,
             disk,
         ];
-        (times, 2.0 * us(m.latency_us))
+        // Independent pieces go one after the other: each is a round trip of its own.
+        let trips = if configuration.method == Method::Independent {
+            pieces
+        } else {
+            1.0
+        };
+        (times, 2.0 * trips * us(m.latency_us))
     }
 
     /// Stripe units in flight at most.

@@ -47,11 +47,11 @@ fn the_nvme_example_runs() {
     let (machine, workload) = example("nvme");
     let advice = advise(&machine, &workload).unwrap();
     // Millions of small pieces: whoever sends them one by one loses.
-    assert_ne!(advice.configuration.method, Method::Independent);
+    assert_eq!(advice.configuration.method, Method::DiskDirected);
     let independent = advice
         .knobs
         .iter()
-        .find(|knob| knob.value == "independent")
+        .find(|knob| knob.value.starts_with("independent"))
         .unwrap();
     assert!(independent.change.unwrap() < -0.5, "{independent:?}");
     // Links of 12 GB/s and disks of 12 GB/s per server.
@@ -88,12 +88,12 @@ fn knobs_include_every_neighbour() {
     for knob in ["stripe unit", "servers", "buffers C", "method"] {
         assert!(advice.knobs.iter().any(|k| k.knob == knob), "{knob}");
     }
-    // None of the neighbours within the machine is better than what was recommended by more than
+    // None of the neighbours that were searched (C up to 32, the machine's servers) is better than what was recommended by more than
     // the margin for which a smaller configuration is preferred.
     for knob in advice
         .knobs
         .iter()
-        .filter(|k| !k.bottleneck.contains("more servers"))
+        .filter(|k| !k.bottleneck.contains("more servers") && k.value != "64")
     {
         assert!(
             knob.change
