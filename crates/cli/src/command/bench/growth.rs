@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     servers: Vec<u32>,
     /// Client processes
-    #[arg(long, default_value = "4")]
+    #[arg(long, default_value = "8")]
     clients: u64,
     /// Megabytes per second of each server's link
     #[arg(long, default_value = "120")]
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, default_value = "120M", value_parser = output::parse_bytes)]
     size: u64,
     /// Bytes per call
-    #[arg(long, default_value = "8M", value_parser = output::parse_bytes)]
+    #[arg(long, default_value = "4M", value_parser = output::parse_bytes)]
     transfer: u64,
     /// Where the servers store
     #[arg(long, default_value = "/tmp")]
