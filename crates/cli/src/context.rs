@@ -10,8 +10,8 @@ pub struct Context {
     /// tcp:host:port). Default: the one that `trireme up` started last
     #[arg(long, global = true, env = "TRIREME_CLUSTER", value_name = "WHERE")]
     pub cluster: Option<String>,
-    /// Print data as JSON
-    #[arg(long, global = true)]
+    /// Print data as JSON; set from the command's own `--json`.
+    #[arg(skip)]
     pub json: bool,
     /// Seconds after which a call that gets no answer fails
     #[arg(
@@ -46,5 +46,28 @@ impl Context {
             ..Options::default()
         };
         Ok(Cluster::connect(&self.descriptor()?, options)?)
+    }
+}
+
+/// A command that prints data: its arguments, and `--json`. Not an option of every command, for
+/// elsewhere `--json` names a file.
+#[derive(clap::Args)]
+pub struct Printing<A: clap::Args> {
+    #[command(flatten)]
+    pub args: A,
+    /// Print data as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl<A: clap::Args> Printing<A> {
+    /// Runs the command with its choice of printing.
+    pub fn run(
+        self,
+        mut context: Context,
+        run: fn(&Context, &A) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        context.json = self.json;
+        run(&context, &self.args)
     }
 }

@@ -6,7 +6,7 @@ mod name;
 mod output;
 
 use clap::{CommandFactory, Parser};
-use context::Context;
+use context::{Context, Printing};
 
 const EXAMPLES: &str = "\
 Names on the cluster are written trireme:/path; a bare /path will do where only a cluster name
@@ -33,21 +33,21 @@ struct Cli {
 enum Command {
     Advise(command::advise::Args),
     Demo(command::demo::Args),
-    Up(command::up::Args),
-    Down(command::down::Args),
-    Status(command::status::Args),
-    Ls(command::ls::Args),
-    Cp(command::cp::Args),
-    Cat(command::cat::Args),
-    Rm(command::rm::Args),
-    Mv(command::mv::Args),
-    Mkdir(command::mkdir::Args),
-    Stat(command::stat::Args),
-    Where(command::where_is::Args),
-    Df(command::df::Args),
-    Sync(command::sync::Args),
-    Fsck(command::fsck::Args),
-    Bench(command::bench::Args),
+    Up(Printing<command::up::Args>),
+    Down(Printing<command::down::Args>),
+    Status(Printing<command::status::Args>),
+    Ls(Printing<command::ls::Args>),
+    Cp(Printing<command::cp::Args>),
+    Cat(Printing<command::cat::Args>),
+    Rm(Printing<command::rm::Args>),
+    Mv(Printing<command::mv::Args>),
+    Mkdir(Printing<command::mkdir::Args>),
+    Stat(Printing<command::stat::Args>),
+    Where(Printing<command::where_is::Args>),
+    Df(Printing<command::df::Args>),
+    Sync(Printing<command::sync::Args>),
+    Fsck(Printing<command::fsck::Args>),
+    Bench(Printing<command::bench::Args>),
     Serve(command::serve::Args),
     Lab(command::lab::Args),
     Pios(command::pios::Args),
@@ -60,25 +60,25 @@ fn main() -> std::process::ExitCode {
     // A reader that closes its end (`trireme ls | head`) ends us as it ends any other program.
     restore_sigpipe();
     let cli = Cli::parse();
-    let context = &cli.context;
+    let context = cli.context;
     let result = match cli.command {
         Command::Advise(args) => command::advise::run(&args),
         Command::Demo(args) => command::demo::run(&args),
-        Command::Up(args) => command::up::run(context, &args),
-        Command::Down(args) => command::down::run(context, &args),
-        Command::Status(args) => command::status::run(context, &args),
-        Command::Ls(args) => command::ls::run(context, &args),
-        Command::Cp(args) => command::cp::run(context, &args),
-        Command::Cat(args) => command::cat::run(context, &args),
-        Command::Rm(args) => command::rm::run(context, &args),
-        Command::Mv(args) => command::mv::run(context, &args),
-        Command::Mkdir(args) => command::mkdir::run(context, &args),
-        Command::Stat(args) => command::stat::run(context, &args),
-        Command::Where(args) => command::where_is::run(context, &args),
-        Command::Df(args) => command::df::run(context, &args),
-        Command::Sync(args) => command::sync::run(context, &args),
-        Command::Fsck(args) => command::fsck::run(context, &args),
-        Command::Bench(args) => command::bench::run(context, &args),
+        Command::Up(args) => args.run(context, command::up::run),
+        Command::Down(args) => args.run(context, command::down::run),
+        Command::Status(args) => args.run(context, command::status::run),
+        Command::Ls(args) => args.run(context, command::ls::run),
+        Command::Cp(args) => args.run(context, command::cp::run),
+        Command::Cat(args) => args.run(context, command::cat::run),
+        Command::Rm(args) => args.run(context, command::rm::run),
+        Command::Mv(args) => args.run(context, command::mv::run),
+        Command::Mkdir(args) => args.run(context, command::mkdir::run),
+        Command::Stat(args) => args.run(context, command::stat::run),
+        Command::Where(args) => args.run(context, command::where_is::run),
+        Command::Df(args) => args.run(context, command::df::run),
+        Command::Sync(args) => args.run(context, command::sync::run),
+        Command::Fsck(args) => args.run(context, command::fsck::run),
+        Command::Bench(args) => args.run(context, command::bench::run),
         Command::Serve(args) => command::serve::run(&args),
         Command::Lab(args) => command::lab::run(&args),
         Command::Pios(args) => command::pios::run(&args),

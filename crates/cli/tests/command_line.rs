@@ -278,7 +278,7 @@ fn fsck_finishes_what_a_crash_interrupted_and_touches_nothing_alive() {
     world.ok(["down", "--dir", world.cluster().to_str().unwrap()]);
     world.ok(["up", "--detach", "--dir", world.cluster().to_str().unwrap()]);
     world.wait_until("nothing is left to remove", || {
-        let fsck = world.run(["--json", "fsck", "--repair"]);
+        let fsck = world.run(["fsck", "--repair", "--json"]);
         fsck.success && fsck.json()["subfiles"] == 2
     });
     assert_eq!(world.ok(["cat", "/keep"]).stdout, content);
@@ -292,7 +292,7 @@ fn a_listing_error_never_leads_to_a_removal() {
     std::fs::write(world.path("f"), &content).unwrap();
     world.ok(["cp", world.path("f").to_str().unwrap(), "trireme:/f"]);
     world.signal("io0", rustix::process::Signal::STOP);
-    let run = world.run(["--json", "--timeout", "2", "fsck", "--repair"]);
+    let run = world.run(["--timeout", "2", "fsck", "--repair", "--json"]);
     world.signal("io0", rustix::process::Signal::CONT);
     assert!(
         !run.success,
@@ -321,11 +321,11 @@ fn a_stray_is_found_by_fsck_and_removed_only_with_repair() {
     // A manager that restarted does not know the sleeper until its next heartbeat.
     world.restart_manager();
     world.wait_until("the file is removed", || {
-        let fsck = world.run(["--json", "fsck", "--repair"]);
+        let fsck = world.run(["fsck", "--repair", "--json"]);
         fsck.success && fsck.json()["subfiles"] == 0
     });
     file.write_at(b"from the grave", 0).unwrap();
-    let dry: Run = world.run(["--json", "fsck"]);
+    let dry: Run = world.run(["fsck", "--json"]);
     assert!(!dry.success);
     assert_eq!(
         dry.json()["strays"].as_array().unwrap().len(),
@@ -333,7 +333,7 @@ fn a_stray_is_found_by_fsck_and_removed_only_with_repair() {
         "{:?}",
         dry.json()
     );
-    let again = world.run(["--json", "fsck"]);
+    let again = world.run(["fsck", "--json"]);
     assert_eq!(
         again.json()["strays"].as_array().unwrap().len(),
         1,

@@ -5,7 +5,7 @@
 //! hexadecimal and by nothing else: no client string ever becomes a path.
 //!
 //! Reads and writes are plain `pread` and `pwrite` through the page cache: what was written
-//! survives the death of the process, and [`Subfile::sync`] makes it survive the machine's.
+//! survives the death of the process, and a sync makes it survive the machine's.
 //! All bytes pass through [`Subfile`], which is where checksums will be made and checked.
 
 mod disk;
