@@ -8,6 +8,7 @@ use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_proto::message::meta::ClusterMap;
 use trireme_proto::{Header, Key, Op};
 
+use crate::memory::{Registry, SharedBuffer};
 use crate::pending::Workers;
 use crate::{Descriptor, Error, Namespace, Options, Result};
 
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     map: RwLock<ClusterMap>,
     servers: RwLock<HashMap<u32, Arc<Pool>>>,
     pub workers: Workers,
+    pub memory: Registry,
     pub next_seed: AtomicU64,
 }
 
@@ -59,6 +61,7 @@ impl Cluster {
                 map: RwLock::new(ClusterMap::default()),
                 servers: RwLock::new(HashMap::new()),
                 workers: Workers::default(),
+                memory: Registry::default(),
                 next_seed: AtomicU64::new(trireme_net::random_u64()),
             }),
             options,
@@ -73,6 +76,21 @@ impl Cluster {
             shared: self.shared.clone(),
             options,
         }
+    }
+
+    /// Memory of `length` bytes that writes to servers on this host take their bytes from without a
+    /// copy by this process. An ordinary buffer for everything else.
+    ///
+    /// ```no_run
+    /// # fn example(cluster: &trireme::Cluster, file: &trireme::File) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut buffer = cluster.buffer(4 << 20)?;
+    /// buffer.fill(7);
+    /// file.write_at(&buffer, 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn buffer(&self, length: usize) -> std::io::Result<SharedBuffer> {
+        self.shared.memory.buffer(length)
     }
 
     /// The defaults of calls.

@@ -235,6 +235,7 @@ impl Inner {
             grant: self.opened.grant,
             options,
             deadline,
+            memory: None,
             own: self.cluster.options().own,
             seed: self.cluster.seed(),
         }
@@ -371,7 +372,10 @@ impl Inner {
             })?;
             self.heard(server, incarnation);
         } else {
-            let job = self.job(deadline);
+            let mut job = self.job(deadline);
+            if job.options.window {
+                job.memory = self.cluster.shared.memory.around(buffer);
+            }
             let striped = self.striped(offset, length, job.options.block);
             let op = Op::WRITE;
             let plan = Contiguous { striped, op };

@@ -53,6 +53,8 @@ pub(crate) struct Job<'a> {
     pub grant: Grant,
     pub options: TransferOptions,
     pub deadline: Deadline,
+    /// Shared memory that the caller's bytes lie in.
+    pub memory: Option<Arc<trireme_net::Window>>,
     /// This client's number among its peers, for `hash`.
     pub own: u32,
     pub seed: u64,

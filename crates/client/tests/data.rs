@@ -232,6 +232,37 @@ fn views_read_and_write_their_own_bytes_and_no_others() {
 }
 
 #[test]
+fn writes_from_shared_memory_are_the_same_bytes() {
+    each_transport(|cluster| {
+        let file = small_units(cluster, "/shared", 10_000);
+        let mut buffer = cluster.buffer(3_000_001).unwrap();
+        let mut other = cluster.buffer(70_000).unwrap();
+        let mut model = vec![0; 3_200_000];
+        for round in 0..6u64 {
+            // Two shared buffers and an ordinary one in turn, whole and in part, over one connection.
+            buffer.copy_from_slice(&bytes(round, 3_000_001));
+            other.copy_from_slice(&bytes(round + 50, 70_000));
+            let plain = bytes(round + 99, 200_000);
+            let cut = round as usize * 1_003;
+            for (data, at) in [
+                (&buffer[cut..], 11),
+                (&other[..], 500 + cut),
+                (&plain[..], 9 * cut),
+            ] {
+                file.write_at(data, at as u64).unwrap();
+                model[at..at + data.len()].copy_from_slice(data);
+            }
+            let mut back = vec![0; file.size().unwrap() as usize];
+            file.read_exact_at(&mut back, 0).unwrap();
+            assert!(back == model[..back.len()], "round {round}");
+        }
+        drop(buffer);
+        file.write_at(&other, 0).unwrap();
+        assert!(cluster.buffer(0).is_err());
+    });
+}
+
+#[test]
 fn schedules_blocks_and_windows_change_nothing_but_speed() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = Embedded::start(dir.path(), 4).unwrap();

@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use trireme_proto::frame::HEADER_BYTES;
 use trireme_proto::hello::{Answer, Challenge, HelloError, Welcome};
@@ -24,8 +25,10 @@ pub struct Connection {
     incarnation: u64,
     last_id: u64,
     generation: u32,
-    /// Memory shared with the server, once registered.
+    /// Memory shared with the server for this connection's payloads, once registered.
     pub window: Option<Window>,
+    /// Memory of the caller's that is shared with the server instead.
+    memory: Option<Arc<Window>>,
 }
 
 /// A reply whose payload, if any, is still on the socket or in the caller's buffer.
@@ -122,6 +125,7 @@ impl Connection {
             last_id: 0,
             generation: identity.0.generation,
             window: None,
+            memory: None,
         })
     }
 
@@ -279,14 +283,39 @@ impl Connection {
             source,
         };
         let window = Window::create(length).map_err(failed)?;
+        self.announce(&window, deadline)?;
+        self.window = Some(window);
+        self.memory = None;
+        Ok(())
+    }
+
+    /// Shares memory of the caller's with a server on this host. Nothing may be in flight.
+    pub fn share_memory(
+        &mut self,
+        memory: &Arc<Window>,
+        deadline: Deadline,
+    ) -> Result<(), NetError> {
+        self.announce(memory, deadline)?;
+        self.window = None;
+        self.memory = Some(memory.clone());
+        Ok(())
+    }
+
+    /// Whether the server has this memory mapped.
+    pub fn shares(&self, memory: &Arc<Window>) -> bool {
+        self.memory
+            .as_ref()
+            .is_some_and(|ours| Arc::ptr_eq(ours, memory))
+    }
+
+    fn announce(&mut self, window: &Window, deadline: Deadline) -> Result<(), NetError> {
         let mut header = Header::request(Op::WINDOW);
-        header.length = U64::new(length as u64);
+        header.length = U64::new(window.length() as u64);
         self.stamp(&mut header, 0, 0, deadline);
         self.socket
             .send_with_descriptor(header.as_bytes(), window.as_fd(), deadline)
             .map_err(|e| self.lost(e, deadline))?;
         self.receive(&mut [], deadline)?;
-        self.window = Some(window);
         Ok(())
     }
 

@@ -12,8 +12,9 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Largest window that a server maps for one connection: two blocks of the largest payload.
-pub const WINDOW_BYTES: u64 = 8 << 20;
+/// Largest window that a server maps for one connection. It costs the server address space only:
+/// the memory is the client's.
+pub const WINDOW_BYTES: u64 = 1 << 30;
 
 /// A mapped window.
 #[derive(Debug)]
@@ -72,6 +73,13 @@ impl Window {
             address,
             length,
         })
+    }
+
+    /// Where `bytes` lie in the window, if all of them do.
+    pub fn place_of(&self, bytes: &[u8]) -> Option<u64> {
+        let place = (bytes.as_ptr() as usize).checked_sub(self.address.as_ptr() as usize)?;
+        self.at(place as u64, bytes.len() as u64)?;
+        Some(place as u64)
     }
 
     /// Bytes of the window.

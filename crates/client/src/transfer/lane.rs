@@ -25,6 +25,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// Writes shorter than this go through the socket: one copy less is not worth a window.
 const WINDOW_FROM: u64 = 16 << 10;
 
+/// Most places in shared memory that one request names: a body of a few KiB at most.
+const PLACES: usize = 256;
+
 /// The caller's bytes.
 pub(crate) enum Buffer<'a> {
     /// To be sent.
@@ -61,7 +64,9 @@ pub(crate) struct Lane<'a> {
 struct Outgoing {
     frame: Frame,
     header: Option<Header>,
-    /// Which slot of the window has the payload.
+    /// The payload lies in shared memory; the body says where.
+    shared: bool,
+    /// Which slot of the connection's window has the payload.
     slot: Option<usize>,
     window_body: Vec<u8>,
 }
@@ -227,6 +232,16 @@ impl<'a> Lane<'a> {
             error => error,
         };
         let mut lease = self.pool.lease(deadline).map_err(patient)?;
+        if let Some(memory) = &job.memory {
+            if lease.socket().is_unix() && !lease.shares(memory) {
+                match lease.share_memory(memory, deadline) {
+                    Ok(()) | Err(NetError::Refused { .. }) => {}
+                    Err(error) => return Err(patient(error)),
+                }
+            }
+            self.lease = Some(lease);
+            return Ok(());
+        }
         let slot = job.options.block.next_multiple_of(4096);
         let length = slot * self.slots as u64;
         let worth = writing && job.options.window && self.frames[0].frame.length >= WINDOW_FROM;
@@ -383,6 +398,7 @@ impl Outgoing {
         header.offset = U64::new(self.frame.offset);
         header.length = U64::new(self.frame.length);
         self.slot = None;
+        self.shared = false;
         let mut payload = 0;
         let mut body = self.frame.body.len();
         if let Buffer::Out(bytes) = buffer {
@@ -392,6 +408,16 @@ impl Outgoing {
                 .as_ref()
                 .map_or(0, |window| window.length() / slots);
             if self.frame.op == Some(Op::WRITE)
+                && self.frame.ranges.len() <= PLACES
+                && let Some(memory) = job.memory.as_ref().filter(|memory| lease.shares(memory))
+                && let Some(start) = memory.place_of(bytes)
+            {
+                // The caller's bytes are where the server can read them: nothing is copied here.
+                let place = |range: &Range<usize>| (start + range.start as u64, range.len() as u64);
+                let places: Vec<(u64, u64)> = self.frame.ranges.iter().map(place).collect();
+                self.share(&mut header, &places);
+                body = self.window_body.len();
+            } else if self.frame.op == Some(Op::WRITE)
                 && self.frame.length >= WINDOW_FROM
                 && length <= room
                 && let Some(window) = &mut lease.window
@@ -405,9 +431,8 @@ impl Outgoing {
                     window.put(at, &bytes[range.clone()]);
                     at += range.len();
                 }
-                self.window_body = trireme_proto::encode(&(place as u64));
+                self.share(&mut header, &[(place as u64, length as u64)]);
                 self.slot = Some(slot);
-                header.add_flags(Flags::IN_WINDOW);
                 body = self.window_body.len();
             } else {
                 payload = length;
@@ -417,8 +442,14 @@ impl Outgoing {
         self.header = Some(header);
     }
 
+    fn share(&mut self, header: &mut Header, places: &[(u64, u64)]) {
+        self.window_body = trireme_proto::encode(&places);
+        self.shared = true;
+        header.add_flags(Flags::IN_WINDOW);
+    }
+
     fn body(&self) -> &[u8] {
-        if self.slot.is_some() {
+        if self.shared {
             &self.window_body
         } else {
             &self.frame.body
@@ -427,7 +458,7 @@ impl Outgoing {
 
     fn bytes(&self, buffer: &Buffer<'_>) -> usize {
         let payload = match buffer {
-            Buffer::Out(_) if self.slot.is_none() => self.frame.length as usize,
+            Buffer::Out(_) if !self.shared => self.frame.length as usize,
             _ => 0,
         };
         HEADER_BYTES + self.body().len() + payload
@@ -447,7 +478,7 @@ impl Outgoing {
         slices.push(IoSlice::new(&header[rest(header)]));
         slices.push(IoSlice::new(&body[rest(body)]));
         if let Buffer::Out(bytes) = buffer
-            && self.slot.is_none()
+            && !self.shared
         {
             for range in &self.frame.ranges {
                 let piece = &bytes[range.clone()];

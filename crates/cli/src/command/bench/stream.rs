@@ -69,11 +69,17 @@ const SMALL: usize = 4096;
 const SMALL_READS: u64 = 5000;
 
 /// Ours, its peer, the ratio that is the target.
-const PAIRS: [(&str, &str, &str, f64); 3] = [
+const PAIRS: [(&str, &str, &str, f64); 4] = [
     (
         "write",
         "local-write",
         "the same writes to local files",
+        0.6,
+    ),
+    (
+        "write-copied",
+        "local-write",
+        "the same; ours from an ordinary buffer, copied once more",
         0.6,
     ),
     ("read", "local-read", "the same reads of local files", 0.35),
@@ -237,7 +243,7 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
                 }
             }
         }
-        "write" | "read" | "small-read" => {
+        "write" | "write-copied" | "read" | "small-read" => {
             let cluster = context.connect()?;
             let mut options = *cluster.options();
             options.own = args.number as u32;
@@ -252,11 +258,20 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
                 .write(true)
                 .create(true)
                 .open(&cluster, "/stream")?;
+            // Bytes where the servers of this host can read them, unless told otherwise.
+            let mut shared = cluster.buffer(args.transfer as usize)?;
+            shared.copy_from_slice(&buffer);
+            let buffer = if work == "write" {
+                &mut shared[..]
+            } else {
+                &mut buffer[..]
+            };
             // Connections are made before the clock starts, as the local files are opened.
-            if work == "write" {
+            let writing = work.starts_with("write");
+            if writing {
                 file.write_at(&buffer[..length(0)], base)?;
             } else {
-                let _ = file.read_at(&mut buffer, base)?;
+                let _ = file.read_at(buffer, base)?;
             }
             tell_ready_and_wait()?;
             if work == "small-read" {
@@ -267,7 +282,7 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
             } else {
                 for at in calls {
                     let buffer = &mut buffer[..length(at)];
-                    if work == "write" {
+                    if writing {
                         file.write_at(buffer, base + at)?;
                     } else {
                         file.read_exact_at(buffer, base + at)?;

@@ -24,23 +24,30 @@ pub fn run(
     let subfile = session.find_or_make(call.shared, header.file.get())?;
     let mut reply = header.reply();
     if header.flags().has(Flags::IN_WINDOW) {
-        let length = header.length.get();
         let window = session.window.as_ref().ok_or_else(|| {
             Refusal::new(
                 errno::EINVAL,
                 "there is no shared window on this connection",
             )
         })?;
-        let place = trireme_proto::decode::<u64>(call.body)?;
-        let bytes = window.at(place, length).ok_or_else(|| {
-            Refusal::new(
-                errno::EINVAL,
-                format!("{length} bytes at {place} are not in the window"),
-            )
-        })?;
-        // SAFETY: inside the window's mapping, which lives as long as the session.
-        unsafe { subfile.write_raw_at(bytes, length as usize, offset) }.map_err(refusal)?;
-        reply.length.set(length);
+        let places = trireme_proto::decode::<Vec<(u64, u64)>>(call.body)?;
+        let total = places
+            .iter()
+            .try_fold(0u64, |sum, place| sum.checked_add(place.1));
+        if total != Some(header.length.get()) {
+            let why = "the places in the window are not as long as the request";
+            return Err(Refusal::new(errno::EINVAL, why));
+        }
+        for (place, length) in places {
+            let bytes = window.at(place, length).ok_or_else(|| {
+                let why = format!("{length} bytes at {place} are not in the window");
+                Refusal::new(errno::EINVAL, why)
+            })?;
+            // SAFETY: inside the window's mapping, which lives as long as the session.
+            unsafe { subfile.write_raw_at(bytes, length as usize, offset) }.map_err(refusal)?;
+            offset += length;
+        }
+        reply.length = header.length;
         return Ok(link.reply(reply));
     }
     reply.length.set(link.payload_left() as u64);
