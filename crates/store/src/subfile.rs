@@ -70,27 +70,39 @@ impl Subfile {
             .map_err(StoreError::io("write", &self.path))
     }
 
-    /// Writes bytes from memory that others may change meanwhile.
+    /// Writes runs of bytes, one after the other, from memory that others may change meanwhile: one
+    /// system call, so that other writers of the subfile wait once and not once per run.
     ///
     /// # Safety
-    /// `address` must be mapped and readable for `length` bytes while this runs.
+    /// Each address must be mapped and readable for its length while this runs.
     pub unsafe fn write_raw_at(
         &self,
-        address: *const u8,
-        length: usize,
-        offset: u64,
+        runs: &[(*const u8, usize)],
+        mut offset: u64,
     ) -> Result<(), StoreError> {
         use std::os::fd::AsRawFd;
         let _with_others = self.change.read().expect("no panic under this lock");
-        let mut done = 0;
-        while done < length {
+        let mut slices: Vec<libc::iovec> = runs
+            .iter()
+            .map(|&(address, length)| libc::iovec {
+                iov_base: address.cast_mut().cast(),
+                iov_len: length,
+            })
+            .collect();
+        let mut rest = &mut slices[..];
+        while let Some(first) = rest.first_mut() {
+            if first.iov_len == 0 {
+                rest = &mut rest[1..];
+                continue;
+            }
+            let count = rest.len().min(libc::UIO_MAXIOV as usize);
             // SAFETY: the caller's promise; the kernel copies and checks every access itself.
             let wrote = unsafe {
-                libc::pwrite(
+                libc::pwritev(
                     self.file.as_raw_fd(),
-                    address.add(done).cast(),
-                    length - done,
-                    (offset + done as u64) as libc::off_t,
+                    rest.as_ptr(),
+                    count as libc::c_int,
+                    offset as libc::off_t,
                 )
             };
             if wrote < 0 {
@@ -98,8 +110,22 @@ impl Subfile {
                 if error.kind() != io::ErrorKind::Interrupted {
                     return Err(StoreError::io("write", &self.path)(error));
                 }
-            } else {
-                done += wrote as usize;
+                continue;
+            }
+            if wrote == 0 {
+                let error = io::ErrorKind::WriteZero.into();
+                return Err(StoreError::io("write", &self.path)(error));
+            }
+            offset += wrote as u64;
+            let mut wrote = wrote as usize;
+            while wrote > 0 {
+                let step = wrote.min(rest[0].iov_len);
+                rest[0].iov_base = rest[0].iov_base.wrapping_byte_add(step);
+                rest[0].iov_len -= step;
+                wrote -= step;
+                if rest[0].iov_len == 0 {
+                    rest = &mut rest[1..];
+                }
             }
         }
         Ok(())

@@ -38,15 +38,16 @@ pub fn run(
             let why = "the places in the window are not as long as the request";
             return Err(Refusal::new(errno::EINVAL, why));
         }
+        let mut runs = Vec::with_capacity(places.len());
         for (place, length) in places {
             let bytes = window.at(place, length).ok_or_else(|| {
                 let why = format!("{length} bytes at {place} are not in the window");
                 Refusal::new(errno::EINVAL, why)
             })?;
-            // SAFETY: inside the window's mapping, which lives as long as the session.
-            unsafe { subfile.write_raw_at(bytes, length as usize, offset) }.map_err(refusal)?;
-            offset += length;
+            runs.push((bytes.cast_const(), length as usize));
         }
+        // SAFETY: inside the window's mapping, which lives as long as the session.
+        unsafe { subfile.write_raw_at(&runs, offset) }.map_err(refusal)?;
         reply.length = header.length;
         return Ok(link.reply(reply));
     }
