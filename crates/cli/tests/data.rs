@@ -107,7 +107,7 @@ fn eight_clients_on_four_servers_read_and_write_as_the_model_does() {
 fn writers_of_neighbouring_bytes_never_disturb_each_other() {
     let world = world(4);
     const BYTES: u64 = 3_000_000;
-    for round in 0..support::times(4) {
+    for round in 0..support::times(50) {
         let path = format!("/pieces-{round}");
         // Cut the file at random into pieces of 1 byte to 1 MiB and deal them to the writers.
         let mut random = Random::new(support::seed() + round);

@@ -22,11 +22,11 @@ fn layout(unit: u64) -> LayoutWish {
 }
 
 #[test]
-fn fifty_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
+fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
     const CLIENTS: u64 = 4;
     const REGION: u64 = 400_000;
     let mut world = world(4);
-    let kills = support::times(50);
+    let kills = support::times(200);
     let stop = AtomicBool::new(false);
     let writes = AtomicU64::new(0);
     let options = Options {
@@ -195,7 +195,7 @@ fn a_dead_server_is_an_error_that_names_it_and_other_files_go_on() {
 fn sync_says_so_when_a_server_lost_its_memory() {
     let mut world = world(2);
     let cluster = world.client();
-    for run in 0..25 {
+    for run in 0..support::times(200) {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -268,7 +268,7 @@ fn a_full_disk_is_enospc_to_the_writer_and_nothing_else() {
     let world = world_in(dir, 2);
     let cluster = world.client();
     let data: Vec<u8> = Random::new(5).bytes(1 << 20);
-    for round in 0..5 {
+    for round in 0..20 {
         let mut full = 0;
         std::thread::scope(|scope| {
             let results: Vec<_> = (0..4)
@@ -321,7 +321,7 @@ fn a_full_disk_is_enospc_to_the_writer_and_nothing_else() {
                 break;
             }
             assert!(
-                begin.elapsed() < Duration::from_secs(20),
+                begin.elapsed() < Duration::from_secs(120),
                 "only {free} bytes came back"
             );
             std::thread::sleep(Duration::from_millis(10));

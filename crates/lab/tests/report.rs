@@ -71,9 +71,14 @@ fn the_page_is_self_contained() {
 #[test]
 fn a_browser_shows_every_chart_and_logs_nothing() {
     let Some(browser) = browser() else {
-        println!(
-            "skipped: no chromium or google-chrome on this machine (apt-get install chromium)"
-        );
+        let why = "no chromium or google-chrome on this machine (apt-get install chromium)";
+        println!("skipped: {why}");
+        if let Some(path) = std::env::var_os("TRIREME_SKIPPED")
+            && let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(path)
+        {
+            use std::io::Write;
+            let _ = writeln!(file, "the report in a browser: {why}");
+        }
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Before any thread: only `wait` below sees the signals.
     let signals = StopSignals::block();
     let filter = tracing_subscriber::EnvFilter::try_from_env("TRIREME_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,fjall=warn,lsm_tree=warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, default_value = "32")]
     depth: u32,
     /// Stats in flight per client
-    #[arg(long, default_value = "1")]
+    #[arg(long, default_value = "2")]
     stat_depth: u32,
     /// Seconds per measurement
     #[arg(long, default_value = "3")]
