@@ -114,7 +114,7 @@ fn garbage_closes_its_own_connection_and_costs_no_memory() {
     let mut random = Random::new(7);
     let mut frames = 0;
     let begin = Instant::now();
-    while frames < 1_000_000 && begin.elapsed() < Duration::from_secs(120) {
+    while frames < 1_000_000 && begin.elapsed() < Duration::from_mins(2) {
         // Half of the strangers say garbage instead of the hello, half say it after.
         if random.below(2) == 0 {
             let mut stream = UnixStream::connect(&path).unwrap();
