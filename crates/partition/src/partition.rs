@@ -129,10 +129,12 @@ impl Partition {
         }
         match &self.kind {
             Kind::Striped { unit, count, first } => {
-                let turn = (index + count - first) % count;
+                // In 64 bits: an index and a count of servers may add up to more than 32.
+                let count_wide = u64::from(*count);
+                let turn = (u64::from(index) + count_wide - u64::from(*first)) % count_wide;
                 let unit_type = Datatype::bytes(*unit)?;
-                let round = unit_type.resized(0, (unit * u64::from(*count)) as i64)?;
-                Part::tiled(unit * u64::from(turn), &round)
+                let round = unit_type.resized(0, (unit * count_wide) as i64)?;
+                Part::tiled(unit * turn, &round)
             }
             Kind::Array(spec) => {
                 let (raw, _) = spec.raw(index, &Item::record(spec.record))?;

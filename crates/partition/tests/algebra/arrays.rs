@@ -115,3 +115,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn stripes_over_as_many_servers_as_can_be_numbered() {
+    let layout = Partition::striped(89, u32::MAX, 7).unwrap();
+    assert_eq!(
+        layout
+            .part(u32::MAX - 1)
+            .unwrap()
+            .to_view((u64::from(u32::MAX) - 8) * 89),
+        Some(0)
+    );
+    assert_eq!(layout.part(7).unwrap().to_file(0), Some(0));
+}
