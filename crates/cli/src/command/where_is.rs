@@ -85,9 +85,7 @@ pub fn draw(path: &str, layout: &Layout, size: u64) -> anyhow::Result<String> {
         let part = partition.part(index as u32)?;
         let mut bar = String::new();
         for column in 0..columns {
-            let at =
-                |column: u64| (u128::from(size) * u128::from(column) / u128::from(columns)) as u64;
-            let range = at(column)..at(column + 1);
+            let range = column * step..size.min((column + 1) * step);
             let own = part.bytes_in(range);
             bar.push(if own == 0 { '·' } else { '█' });
         }
@@ -133,6 +131,13 @@ mod tests {
         assert!(lines[1].starts_with("server   5 "), "{text}");
         assert!(lines[1].ends_with("4..8 12..16"), "{text}");
         assert!(lines[2].ends_with("0..4 8..12 16..18"), "{text}");
+        assert!(
+            lines[1].contains(" ·█·█· ") && lines[2].contains(" █·█·█ "),
+            "{text}"
+        );
+        // A file of more units than the drawing is wide: a column is still one unit.
+        let text = draw("/f", &layout, 4 * 10 * WIDTH).unwrap();
+        assert!(text.contains("·█·█·█·█"), "{text}");
     }
 
     #[test]
