@@ -49,8 +49,8 @@ impl Context {
     }
 }
 
-/// A command that prints data: its arguments, and `--json`. Not an option of every command, for
-/// elsewhere `--json` names a file.
+// A command that prints data: its arguments, and `--json`. Not an option of every command, for
+// elsewhere `--json` names a file. No doc comment: it would stand as the help of each command.
 #[derive(clap::Args)]
 pub struct Printing<A: clap::Args> {
     #[command(flatten)]

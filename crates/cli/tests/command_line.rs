@@ -343,3 +343,31 @@ fn a_stray_is_found_by_fsck_and_removed_only_with_repair() {
     assert_eq!(mended["strays_removed"], 1, "{mended}");
     assert_eq!(world.json(["fsck"])["subfiles"], 0);
 }
+
+#[test]
+fn the_help_of_each_command_is_its_own() {
+    let binary = env!("CARGO_BIN_EXE_trireme");
+    let help = |arguments: &[&str]| {
+        let output = std::process::Command::new(binary)
+            .args(arguments)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for command in [
+        "up", "down", "status", "ls", "cp", "cat", "rm", "mv", "mkdir", "stat", "where", "df",
+        "sync", "fsck", "bench",
+    ] {
+        let text = help(&[command, "--help"]);
+        let first = text.lines().next().unwrap_or_default().to_owned();
+        assert!(
+            !first.is_empty() && !first.starts_with("Usage"),
+            "{command}: {text}"
+        );
+        assert!(
+            seen.insert(first.clone()),
+            "{command} has another command's help: {first}"
+        );
+    }
+}

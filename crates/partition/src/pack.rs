@@ -2,7 +2,11 @@
 //!
 //! [`unpack`] deals a block out to many owners, [`pack`] gathers it from them. Both go through the
 //! block once, tile by tile, so that however many owners there are the block comes from memory once:
-//! a tile stays in the first-level cache while each owner takes its records from it.
+//! a tile stays in the cache while each owner takes its records from it.
+//!
+//! Long runs are limited by the C library: in a profile of packing runs of 1 and 4 KiB its `memmove`
+//! takes 66 % of all samples and the code here 1.3 %; what is lost against one large `memcpy` is lost
+//! by calling it for a kilobyte or two at a time.
 
 use crate::cursor::Batch;
 use crate::row::{ROW, Walks, collect_row, deal_row};
