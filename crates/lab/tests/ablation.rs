@@ -188,3 +188,13 @@ fn a_run_is_pinned_to_the_picosecond() {
     let pinned = [run(Traditional, "rcb"), run(DirectedSorted, "wcc")];
     assert_eq!(pinned, [1_143_581_543_055, 284_833_040_775]);
 }
+
+/// The two values of the ablation that depend on the order in which requests reach the disks.
+#[test]
+fn convoys_without_read_ahead_and_without_jitter() {
+    let rcb = throughput(no_read_ahead, Traditional, "rcb", Contiguous);
+    let wb = throughput(no_jitter, Traditional, "wb", Contiguous);
+    println!("TC rcb without read-ahead {rcb:.2}, TC wb without jitter {wb:.2}");
+    near(rcb, 7.8, 0.10);
+    near(wb, 6.9, 0.10);
+}
