@@ -1,9 +1,15 @@
 //! `trireme bench`: what the system does, beside what the machine can do, in the same run.
 
 mod crew;
+mod emulated;
 mod growth;
 mod meta;
+mod patterns;
+mod process;
+mod squad;
 mod stream;
+mod words;
+mod worker;
 
 use crate::context::Context;
 
@@ -18,7 +24,10 @@ pub struct Args {
 enum What {
     Growth(growth::Args),
     Meta(meta::Args),
+    Patterns(patterns::Args),
     Stream(stream::Args),
+    #[command(hide = true)]
+    Worker(worker::Args),
 }
 
 /// Measures.
@@ -26,6 +35,8 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
         What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
+        What::Patterns(args) => patterns::run(context, args),
         What::Stream(args) => stream::run(context, args),
+        What::Worker(args) => worker::run(context, args),
     }
 }
