@@ -9,6 +9,7 @@
  *   -> ready PID      type, view, open file and buffer are prepared: all this is outside the clock
  *   go
  *   -> done           the one read or write call has returned
+ *   check
  *   -> verified 1     every byte was compared
  *
  * OP is r or w. MODE is collective, sieving or independent. DISTRIBUTION is n, b or c; DIMENSIONS 0
@@ -310,6 +311,8 @@ static void run(const struct job *job)
     else
         check(MPI_File_read_at(file, 0, buffer, count, record, &status), "read");
     answer("done");
+    if (!fgets(line, sizeof line, jobs) || strncmp(line, "check", 5))
+        exit(1);
     check(MPI_File_close(&file), "close");
     MPI_Type_free(&type);
     MPI_Type_free(&record);

@@ -7,6 +7,7 @@
 //!   ready PID    everything is prepared, the clock has not started
 //! go
 //!   done         the transfer has returned
+//! check          everybody is done
 //!   verified 1   every byte was compared (0: something was wrong); more words may follow
 //! ```
 //!
@@ -139,6 +140,7 @@ impl Squad {
         let seconds = begin.elapsed().as_secs_f64();
         let members_cpu = process::cpu_seconds_of(&pids)? - members;
         let servers_cpu = process::cpu_seconds_of(servers)? - of_servers;
+        self.tell("check")?;
         let verified = self.hear("verified")?;
         Ok(Run {
             seconds,

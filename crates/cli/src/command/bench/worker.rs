@@ -88,6 +88,8 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         anyhow::ensure!(go == "go", "the benchmark was given up");
         worker.transfer(&job, &transfer)?;
         say("done")?;
+        let check = lines.next().transpose()?.unwrap_or_default();
+        anyhow::ensure!(check == "check", "the benchmark was given up");
         let right = !job.verify || worker.verify(&job, &transfer)?;
         say(if right { "verified 1" } else { "verified 0" })?;
     }
