@@ -1,5 +1,6 @@
 //! `trireme bench`: what the system does, beside what the machine can do, in the same run.
 
+mod cluster;
 mod crew;
 mod emulated;
 mod growth;
@@ -8,6 +9,7 @@ mod patterns;
 mod process;
 mod squad;
 mod stream;
+mod target;
 mod words;
 mod worker;
 
@@ -22,6 +24,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Cluster(cluster::Args),
     Growth(growth::Args),
     Meta(meta::Args),
     Patterns(patterns::Args),
@@ -33,6 +36,7 @@ enum What {
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
+        What::Cluster(args) => cluster::run(context, args),
         What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
         What::Patterns(args) => patterns::run(context, args),

@@ -93,7 +93,9 @@ impl Net {
         )?;
         self.ip("sw", &format!("link set v{host} master br0 up"))?;
         self.ip(short, &format!("addr add 10.77.0.{host}/24 dev eth0"))?;
-        self.ip(short, "link set eth0 up")?;
+        // Large packets, as cluster networks have them: the shaped rate counts headers too.
+        self.ip("sw", &format!("link set v{host} mtu 9000"))?;
+        self.ip(short, "link set eth0 mtu 9000 up")?;
         if let Some(link) = link {
             // A queue that holds what the clients have in flight, as flow control would: a dropped
             // tail costs a retransmission timeout, and then TCP is measured and not the servers.

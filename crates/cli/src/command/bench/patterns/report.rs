@@ -4,8 +4,8 @@ use crate::output;
 use serde_json::{Value, json};
 use trireme_lab::{Chart, Report, Table};
 
+use super::super::target::{self, Target};
 use super::cell::Cell;
-use super::targets::Target;
 use super::{Memory, RAW};
 
 /// Everything that was measured.
@@ -71,13 +71,7 @@ fn note(cell: &Cell) -> Option<String> {
 /// The summary.
 pub fn print(results: &Results) {
     println!("Targets:");
-    for target in &results.targets {
-        println!("{:<12} {}", target.verdict(), target.what);
-        println!("{:<12}   {}", "", target.measured);
-        for miss in &target.misses {
-            println!("{:<12}   below: {miss}", "");
-        }
-    }
+    target::print(&results.targets);
     if let Some(about) = &results.romio {
         println!("\nThe peer: {about}");
     }
@@ -157,11 +151,7 @@ pub fn html(results: &Results) -> String {
         about: "What must hold, and what was measured in this run.".to_owned(),
         ..Report::default()
     };
-    let mut verdicts = Table::new("targets", &["target", "verdict", "measured"]);
-    for target in &results.targets {
-        verdicts.row([target.what.as_str(), target.verdict(), &target.measured]);
-    }
-    targets.tables.push(verdicts);
+    targets.tables.push(target::table(&results.targets));
     trireme_lab::output::html::measured(
         "Patterns of the disk-directed I/O paper on the running system",
         "trireme bench patterns",

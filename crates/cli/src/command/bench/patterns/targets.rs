@@ -1,7 +1,6 @@
 //! The targets of collective I/O on one machine, judged by what was just measured.
 
-use serde::Serialize;
-
+use super::super::target::Target;
 use super::Memory;
 use super::cell::Cell;
 use super::romio;
@@ -22,29 +21,6 @@ const CLIENT_SHARE: f64 = 0.1;
 
 /// A server's memory above idle.
 const MEMORY: u64 = 64 << 20;
-
-/// One target.
-#[derive(Debug, Clone, Serialize)]
-pub struct Target {
-    /// What must hold.
-    pub what: String,
-    /// What was measured: the worst case and where it is.
-    pub measured: String,
-    /// Whether it holds; none if the run did not measure it.
-    pub pass: Option<bool>,
-    /// Where it does not hold.
-    pub misses: Vec<String>,
-}
-
-impl Target {
-    pub fn verdict(&self) -> &'static str {
-        match self.pass {
-            Some(true) => "PASS",
-            Some(false) => "FAIL",
-            None => "not measured",
-        }
-    }
-}
 
 /// All targets.
 pub fn judge(cells: &[Cell], memory: &Memory) -> Vec<Target> {
