@@ -5,10 +5,12 @@
 //! part into requests of at most one block; the two-phase method first moves data in a
 //! distribution that conforms to the file and then exchanges it among the members.
 
+mod blocks;
 mod directed;
 mod independent;
 mod two_phase;
 
+pub use blocks::{Block, Blocks};
 pub use directed::{Share, Step, disk_directed, shares};
 pub use independent::{Request, requests};
 pub use two_phase::{Conforming, Exchange, exchange};
