@@ -3,6 +3,7 @@
 
 mod access;
 mod directed;
+mod exchange;
 mod independent;
 mod serve;
 mod two_phase;
@@ -19,6 +20,7 @@ use crate::file::File;
 use crate::{Error, Group, Pending, Result};
 
 use access::Access;
+pub(crate) use exchange::Door;
 use serve::Memory;
 
 /// How a collective is carried out.
@@ -317,7 +319,8 @@ impl<'a> Collective<'a> {
     fn refuse(&self, error: &Error) {
         match self.method {
             Method::Auto | Method::DiskDirected => directed::refuse(self.file, self.group, error),
-            Method::Independent | Method::TwoPhase => {
+            Method::TwoPhase => two_phase::refuse(self.group, error),
+            Method::Independent => {
                 let _ = meet(self.group, Err(error));
             }
         }

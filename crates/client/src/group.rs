@@ -12,6 +12,7 @@ use trireme_net::{Connection, Deadline, Identity, Lease, NetError, Pool};
 use trireme_proto::message::group::{Gather, Gathered, Join, Joined, Lane, Seat};
 use trireme_proto::{Header, Op, limits};
 
+use crate::collective::Door;
 use crate::{Cluster, Error, Result};
 
 /// How much longer than a server we wait: its answer says who is missing, ours could not.
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     gathers: AtomicU64,
     pub collectives: AtomicU64,
     pub queue: Queue,
+    /// Where the other members reach this one's buffers.
+    pub door: Mutex<Option<Door>>,
 }
 
 /// A member is in one collective at a time, in the order of its calls.
@@ -153,6 +156,7 @@ impl Group {
             gathers: AtomicU64::new(0),
             collectives: AtomicU64::new(0),
             queue: Queue::default(),
+            door: Mutex::default(),
         };
         for server in servers {
             let lanes = inner.take_lanes(server, deadline)?;
@@ -256,6 +260,14 @@ fn ask<Q: serde::Serialize, R: serde::de::DeserializeOwned>(
 impl Inner {
     fn lock_lanes(&self) -> MutexGuard<'_, HashMap<u32, Vec<Connection>>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This host's address on the network that the servers are reached by, if it is one.
+    pub fn local_host(&self) -> Option<String> {
+        self.lock_lanes()
+            .values()
+            .flatten()
+            .find_map(|lane| lane.socket().local_host())
     }
 
     /// The lanes to a server, connected anew if need be; the caller puts them back.

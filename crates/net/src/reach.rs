@@ -53,15 +53,15 @@ pub enum Whereabouts {
 }
 
 /// A member's buffer.
-pub struct Reach {
+pub struct Reach<'w> {
     at: Whereabouts,
     length: u64,
-    wire: Box<dyn Wire>,
+    wire: Box<dyn Wire + 'w>,
     /// The kernel does not let us at the process: the socket is used.
     forbidden: AtomicBool,
 }
 
-impl std::fmt::Debug for Reach {
+impl std::fmt::Debug for Reach<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes {:?}", self.length, self.at)
     }
@@ -78,9 +78,9 @@ pub(crate) fn local(address: *mut u8, length: usize) -> Local {
     }
 }
 
-impl Reach {
+impl<'w> Reach<'w> {
     /// A buffer of `length` bytes.
-    pub fn new(at: Whereabouts, length: u64, wire: Box<dyn Wire>) -> Reach {
+    pub fn new(at: Whereabouts, length: u64, wire: Box<dyn Wire + 'w>) -> Reach<'w> {
         let at = match at {
             Whereabouts::Shared(window, place) if window.at(place, length).is_none() => {
                 Whereabouts::Away

@@ -44,6 +44,13 @@ impl Loan {
     }
 }
 
+impl Loan {
+    /// What is on loan.
+    pub fn region(&self) -> Arc<Region> {
+        self.region.clone()
+    }
+}
+
 impl Drop for Loan {
     fn drop(&mut self) {
         regions()

@@ -20,13 +20,13 @@ const LONG_PIECE: u64 = 2 << 10;
 
 /// One member of a collective transfer.
 #[derive(Debug)]
-pub struct Member {
+pub struct Member<'w> {
     /// Its number.
     pub rank: u32,
     /// What it owns of the file; its buffer is in file order.
     pub part: Part,
     /// Its buffer.
-    pub reach: Reach,
+    pub reach: Reach<'w>,
 }
 
 /// A contiguous range of the file inside a block.
@@ -80,7 +80,7 @@ struct Share {
 /// The workplace of one thread that moves blocks.
 #[derive(Debug)]
 pub struct Shuffle<'a> {
-    members: &'a [Member],
+    members: &'a [Member<'a>],
     worker: usize,
     deadline: Deadline,
     staging: Vec<u8>,
@@ -97,7 +97,7 @@ struct Turn {
 
 impl<'a> Shuffle<'a> {
     /// A workplace for blocks of at most `block` bytes; `worker` says which lane is its own.
-    pub fn new(members: &'a [Member], worker: usize, block: usize, deadline: Deadline) -> Self {
+    pub fn new(members: &'a [Member<'a>], worker: usize, block: usize, deadline: Deadline) -> Self {
         Shuffle {
             members,
             worker,
@@ -312,7 +312,7 @@ impl<'a> Shuffle<'a> {
             .collect()
     }
 
-    fn member(&self, shares: &Range<usize>) -> &'a Member {
+    fn member(&self, shares: &Range<usize>) -> &'a Member<'a> {
         &self.members[self.shares[shares.start].member as usize]
     }
 

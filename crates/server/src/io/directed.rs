@@ -212,7 +212,7 @@ fn transfer(
         .map_err(|error| Refusal::protocol(format!("the layout cannot be read: {error}")))?;
     let write = first.write;
     let subfile = first.subfile.clone();
-    let members: Vec<Member> = arrivals
+    let members: Vec<Member<'_>> = arrivals
         .into_iter()
         .map(|arrival| Member {
             rank: arrival.rank,
@@ -336,7 +336,7 @@ struct Tally {
 /// A transfer as its threads see it.
 struct Work<'a> {
     meeting: &'a Meeting<Arrival, Run>,
-    members: &'a [Member],
+    members: &'a [Member<'a>],
     /// No byte has two owners.
     disjoint: bool,
     subfile: Option<&'a Subfile>,
