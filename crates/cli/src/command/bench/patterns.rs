@@ -19,7 +19,7 @@ use trireme_partition::{READ_PATTERNS, WRITE_PATTERNS};
 
 use super::process::{self, MemoryWatch};
 use super::squad::{Run, Squad};
-use super::worker::Job;
+use super::worker::{ALONE, Job};
 use cell::Cell;
 use romio::Romio;
 
@@ -78,7 +78,7 @@ enum Peer {
 }
 
 /// Our methods, in the order of tables.
-pub const METHODS: [&str; 1] = ["independent"];
+pub const METHODS: [&str; 3] = ["independent", "two-phase", "disk-directed"];
 
 /// The limit beside which all others stand.
 pub const RAW: &str = "raw";
@@ -294,7 +294,7 @@ impl Bench<'_> {
 
     /// Fills the files that read patterns read, by contiguous writes; and warms those to be written.
     fn make_files_to_read(&mut self, size: u64) -> anyhow::Result<()> {
-        for method in [RAW, "independent"] {
+        for method in [RAW, ALONE] {
             for name in ["to-read", "to-write"] {
                 let mut job = self.job("wb", 8, method, size);
                 job.path = job.path.replace("to-write", name);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
-use trireme::{Cluster, Extent, File, LayoutWish, Part, Partition};
+use trireme::{Cluster, Collective, Extent, File, Group, LayoutWish, Method, Part, Partition};
 use zerocopy::IntoBytes;
 
 use super::words;
@@ -26,7 +26,7 @@ pub struct Job {
     /// The file: on the cluster, or a local one for `raw`.
     pub path: String,
     pub write: bool,
-    /// `raw`, or a method.
+    /// `raw`, or a method of collectives, or [`ALONE`].
     pub method: String,
     /// A name of Table 2, or `btio`.
     pub pattern: String,
@@ -64,6 +64,9 @@ impl Job {
     }
 }
 
+/// Each member by itself, without a group: ordinary reads and writes, through a view where need be.
+pub const ALONE: &str = "alone";
+
 /// Bytes per call of the raw transfers, and of reading back.
 const CALL: usize = 4 << 20;
 
@@ -74,6 +77,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         number: args.number,
         members: args.members,
         cluster: None,
+        group: None,
         files: HashMap::new(),
         share: None,
         buffer: Vec::new(),
@@ -107,6 +111,7 @@ struct Worker<'a> {
     number: u32,
     members: u32,
     cluster: Option<Cluster>,
+    group: Option<Group>,
     files: HashMap<String, File>,
     /// The last pattern's part of this member and its words.
     share: Option<Share>,
@@ -167,6 +172,13 @@ impl Worker<'_> {
             self.cluster = Some(cluster.with_options(options));
         }
         let cluster = self.cluster.as_ref().expect("just made");
+        if job.method == ALONE {
+            self.group = None;
+        } else if self.group.is_none() {
+            // The benchmark's own number keeps two of them on one cluster apart.
+            let name = format!("bench-{}", std::os::unix::process::parent_id());
+            self.group = Some(Group::join(cluster, &name, self.number, self.members)?);
+        }
         if !self.files.contains_key(&job.path) {
             let layout = job.layout.map_or_else(LayoutWish::default, |layout| {
                 let mut wish = LayoutWish::default();
@@ -197,9 +209,6 @@ impl Worker<'_> {
     fn transfer(&mut self, job: &Job, transfer: &Transfer) -> anyhow::Result<()> {
         let share = self.share.as_ref().expect("prepared");
         let buffer = self.buffer.as_mut_bytes();
-        if buffer.is_empty() && job.method == "independent" {
-            return Ok(());
-        }
         match transfer {
             Transfer::Local(file) => {
                 let mut at = share.part.file_span().start;
@@ -213,19 +222,27 @@ impl Worker<'_> {
                 }
             }
             Transfer::Cluster => {
-                let file = &self.files[&job.path];
-                let span = share.part.file_span();
-                let contiguous = span.end - span.start == share.part.size();
-                match (job.method.as_str(), contiguous) {
-                    ("independent", true) if job.write => file.write_at(buffer, span.start)?,
-                    ("independent", true) => file.read_exact_at(buffer, span.start)?,
-                    ("independent", false) if job.write => {
-                        file.view(&share.part).write_at(buffer, 0)?;
+                let (file, part) = (&self.files[&job.path], &share.part);
+                let span = part.file_span();
+                let contiguous = span.end - span.start == part.size();
+                match (&self.group, job.write) {
+                    _ if job.method == ALONE && part.is_empty() => {}
+                    (None, true) if contiguous => file.write_at(buffer, span.start)?,
+                    (None, false) if contiguous => file.read_exact_at(buffer, span.start)?,
+                    (None, true) => file.view(part).write_at(buffer, 0)?,
+                    (None, false) => {
+                        file.view(part).read_at(buffer, 0)?;
                     }
-                    ("independent", false) => {
-                        file.view(&share.part).read_at(buffer, 0)?;
+                    (Some(group), write) => {
+                        let collective = Collective::new(file, group)
+                            .method(job.method.parse::<Method>()?)
+                            .view(part.clone());
+                        if write {
+                            collective.write(buffer)?;
+                        } else {
+                            collective.read(buffer)?;
+                        }
                     }
-                    (other, _) => anyhow::bail!("no method is called {other:?}"),
                 }
             }
         }

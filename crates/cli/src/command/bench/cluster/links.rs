@@ -12,7 +12,7 @@ use super::report::Results;
 use super::{Lab, tell};
 use crate::command::bench::patterns::METHODS;
 use crate::command::bench::target::Target;
-use crate::command::bench::worker::{Job, Layout};
+use crate::command::bench::worker::{ALONE, Job, Layout};
 
 /// What disk-directed must reach of the bound.
 const OF_LINKS: f64 = 0.9;
@@ -51,7 +51,7 @@ pub fn run(lab: &Lab<'_>, results: &mut Results) -> anyhow::Result<()> {
         }),
         order: None,
     };
-    let filled = squad.run(&job("wb", 8, "independent", seed).line(), &[])?;
+    let filled = squad.run(&job("wb", 8, ALONE, seed).line(), &[])?;
     anyhow::ensure!(filled.verified, "the file could not be filled");
     let all = args.patterns.iter().any(|name| name == "all");
     // Reads first: they find what the filling left.

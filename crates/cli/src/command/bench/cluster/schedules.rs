@@ -7,7 +7,7 @@ use super::report::Results;
 use super::{Lab, tell};
 use crate::command::bench::squad::Squad;
 use crate::command::bench::target::Target;
-use crate::command::bench::worker::{Job, Layout, Order};
+use crate::command::bench::worker::{ALONE, Job, Layout, Order};
 
 /// `hash` over `first`, both at the largest block, for writes.
 const HASH_OVER_FIRST: f64 = 1.5;
@@ -140,7 +140,7 @@ impl Sweep {
         Job {
             path: format!("/{}", self.pattern),
             write,
-            method: "independent".to_owned(),
+            method: ALONE.to_owned(),
             pattern,
             record: self.record,
             bytes: self.bytes,
