@@ -77,7 +77,7 @@ mod tests {
             .unwrap();
         let subfile = crate::Subfile::new(file, path);
         assert_eq!(subfile.position(0), None, "nothing is stored");
-        subfile.write_at(&[1; 64 << 10], 0).unwrap();
+        subfile.write_at(&vec![1; 64 << 10], 0).unwrap();
         subfile.file().sync_all().unwrap();
         if let (Some(first), Some(next)) = (subfile.position(0), subfile.position(4096)) {
             assert_ne!(first, next);

@@ -37,7 +37,7 @@ pub(crate) fn run(
     write: bool,
 ) -> Result<Report> {
     let file = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let deadline = file.cluster.deadline();
     let mut calls = Vec::with_capacity(file.servers.len());
     for index in 0..file.servers.len() {
@@ -67,7 +67,7 @@ pub(crate) fn run(
 /// Tells all servers that this member cannot take part.
 pub(crate) fn refuse(file: &File, group: &Group, error: &Error) {
     let file = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let deadline = file.cluster.deadline();
     let nothing = Memory::source(&[]);
     let mut calls: Vec<Call<'_>> = (0..file.servers.len())

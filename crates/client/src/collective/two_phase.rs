@@ -67,7 +67,7 @@ fn exchange(
     door: &Door,
 ) -> Result<Report> {
     let inner = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let view = access.part().encode();
     // SAFETY: the caller of the collective lends the buffer until it returns; `open` is gone by then.
     let (open, card) = unsafe { door.open(sequence, view, memory, write) };
