@@ -122,21 +122,28 @@ static int coordinates(const struct job *job, int *at)
     return 1;
 }
 
-static int owns(const struct dimension *d, int at, uint64_t index)
+/* The records of one dimension that coordinate `at` owns: `count` runs of `run`, `step` apart. */
+struct runs {
+    uint64_t first, run, step, count;
+};
+
+static struct runs runs_of(const struct dimension *d, uint64_t at)
 {
-    switch (d->distribution) {
-    case 'b':
-        return index / ((d->length + d->grid - 1) / d->grid) == (uint64_t)at;
-    case 'c':
-        return index % d->grid == (uint64_t)at;
-    default:
-        return 1;
-    }
+    uint64_t block = (d->length + d->grid - 1) / d->grid;
+    if (d->distribution == 'c')
+        return (struct runs){at, 1, d->grid, at < d->length ? (d->length - at - 1) / d->grid + 1 : 0};
+    if (d->distribution == 'n')
+        return (struct runs){0, d->length, d->length, 1};
+    if (at * block >= d->length)
+        return (struct runs){0, 0, 1, 0};
+    uint64_t rest = d->length - at * block;
+    return (struct runs){at * block, rest < block ? rest : block, d->length, 1};
 }
 
 /* Calls `each` with file offset and length of every run of records that this rank owns. */
 static void walk(const struct job *job, void (*each)(void *, uint64_t, uint64_t), void *to)
 {
+    static const struct dimension one_row = {1, 'n', 1};
     int at[2] = {0, 0};
     if (job->dimensions == 0) {
         each(to, 0, job->bytes);
@@ -144,28 +151,15 @@ static void walk(const struct job *job, void (*each)(void *, uint64_t, uint64_t)
     }
     if (!coordinates(job, at))
         return;
-    const struct dimension *rows = &job->dimension[0], *columns = &job->dimension[1];
-    struct dimension one = {rows->length, rows->distribution, rows->grid};
-    uint64_t height = job->dimensions == 2 ? rows->length : 1;
-    int column = at[job->dimensions - 1];
-    if (job->dimensions == 2)
-        one = *columns;
-    for (uint64_t row = 0; row < height; row++) {
-        if (job->dimensions == 2 && !owns(rows, at[0], row))
-            continue;
-        for (uint64_t i = 0; i < one.length;) {
-            if (!owns(&one, column, i)) {
-                i++;
-                continue;
-            }
-            uint64_t end = i + 1;
-            if (one.distribution != 'c')
-                while (end < one.length && owns(&one, column, end))
-                    end++;
-            each(to, (row * one.length + i) * job->record, (end - i) * job->record);
-            i = end;
-        }
-    }
+    int two = job->dimensions == 2;
+    const struct dimension *rows = two ? &job->dimension[0] : &one_row;
+    const struct dimension *columns = &job->dimension[two];
+    struct runs r = runs_of(rows, two ? at[0] : 0), c = runs_of(columns, at[two]);
+    for (uint64_t i = 0; i < r.count; i++)
+        for (uint64_t row = r.first + i * r.step; row < r.first + i * r.step + r.run; row++)
+            for (uint64_t k = 0; k < c.count; k++)
+                each(to, (row * columns->length + c.first + k * c.step) * job->record,
+                     c.run * job->record);
 }
 
 struct filling {
@@ -278,11 +272,17 @@ static void run(const struct job *job)
 {
     MPI_Datatype record, type;
     MPI_File file;
+    static void *buffer;
+    static uint64_t room;
     uint64_t own = 0;
     char line[64];
     walk(job, add, &own);
-    void *buffer = malloc(own ? own : 1);
-    if (!buffer)
+    if (own > room) {
+        free(buffer);
+        buffer = malloc(own);
+        room = own;
+    }
+    if (own && !buffer)
         fail("no memory");
     if (job->op == 'w')
         walk(job, fill, &(struct filling){buffer, job->seed});
@@ -322,7 +322,6 @@ static void run(const struct job *job)
         walk(job, compare, &comparison);
     else
         comparison.same = share_is_right(job);
-    free(buffer);
     answer(comparison.same ? "verified 1" : "verified 0");
 }
 

@@ -128,8 +128,11 @@ pub fn run(_context: &Context, args: &Args) -> anyhow::Result<()> {
     let mut net = Net::new()?;
     net.add_servers(most, args.link)?;
     net.add_clients(most, Some(args.link))?;
+    let private = own.path().join("private");
+    std::fs::create_dir(&private)?;
     let lab = Lab {
         args,
+        private,
         servers: Servers::start(&net, own.path(), most)?,
         net,
     };
@@ -168,6 +171,8 @@ struct Lab<'a> {
     // Stopped before their nodes go.
     servers: Servers,
     net: Net,
+    /// Where each client's host has a file system of its own.
+    private: PathBuf,
 }
 
 impl Lab<'_> {
@@ -175,7 +180,8 @@ impl Lab<'_> {
     fn squad(&self, count: u32) -> anyhow::Result<Squad> {
         let descriptor = self.servers.descriptor.to_string_lossy().into_owned();
         Squad::of_workers(count, |number| {
-            let mut command = self.net.command(&emulated::client(number));
+            let node = emulated::client(number);
+            let mut command = self.net.command_on_own_host(&node, &self.private);
             command.args(["--cluster", &descriptor]);
             command
         })

@@ -114,6 +114,21 @@ impl Net {
         Ok(())
     }
 
+    /// This binary on a node that is a host of its own also to whoever looks at process numbers or
+    /// files: other nodes' processes and its `$TMPDIR`, here `own`, are out of each other's sight. What
+    /// they have to tell each other goes over the links.
+    pub fn command_on_own_host(&self, short: &str, own: &Path) -> Command {
+        const ALONE: &str = "mount -t tmpfs tmpfs \"$TMPDIR\" && exec \"$0\" \"$@\"";
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.name(short)])
+            .args(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["sh", "-c", ALONE])
+            .arg(std::env::current_exe().unwrap_or_default())
+            .env("TMPDIR", own);
+        command
+    }
+
     /// This binary on a node.
     pub fn command(&self, short: &str) -> Command {
         let mut command = Command::new("ip");
@@ -180,12 +195,17 @@ impl Servers {
                 .args(&words[1..])
                 .arg("--with-parent")
                 .stdout(Stdio::piped())
+                .stderr(std::fs::File::create(dir.join(format!("{data}.log")))?)
                 .spawn()?;
             let mut line = String::new();
             let output = child.stdout.take().expect("was asked for");
             servers.children.push(child);
             BufReader::new(output).read_line(&mut line)?;
-            anyhow::ensure!(line.starts_with("ready"), "a server did not start");
+            anyhow::ensure!(
+                line.starts_with("ready"),
+                "a server did not start: {}",
+                std::fs::read_to_string(dir.join(format!("{data}.log"))).unwrap_or_default()
+            );
             anyhow::Ok(())
         };
         start(MANAGER, &["meta"], manager, "meta")?;
