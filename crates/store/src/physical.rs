@@ -36,6 +36,10 @@ struct Extent {
 impl Subfile {
     /// Whether the subfile is on a rotating disk, as far as the kernel knows.
     pub fn has_an_arm(&self) -> bool {
+        *self.arm.get_or_init(|| self.look_for_an_arm())
+    }
+
+    fn look_for_an_arm(&self) -> bool {
         let Ok(data) = self.file().metadata() else {
             return false;
         };

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, RwLock};
 
 use crate::StoreError;
 
@@ -29,6 +29,8 @@ pub struct Subfile {
     /// Its directory entry is known to be durable.
     named: AtomicBool,
     removed: AtomicBool,
+    /// Whether its disk has an arm, once somebody wanted to know.
+    pub(crate) arm: OnceLock<bool>,
     /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
     /// put back over newer ones.
     change: RwLock<()>,
@@ -41,6 +43,7 @@ impl Subfile {
             path,
             named: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            arm: OnceLock::new(),
             change: RwLock::new(()),
         }
     }

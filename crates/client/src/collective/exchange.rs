@@ -45,6 +45,7 @@ pub(crate) struct Door {
     peers: Mutex<HashMap<u32, Connection>>,
     key: Key,
     identity: Identity,
+    network_only: bool,
     _folder: Folder,
 }
 
@@ -116,6 +117,7 @@ impl Door {
             peers: Mutex::default(),
             key,
             identity: Identity::of_this_process(),
+            network_only: cluster.options().network_only,
             _folder: folder,
         })
     }
@@ -159,7 +161,7 @@ impl Door {
         sequence: u64,
         deadline: Deadline,
     ) -> Reach<'a> {
-        let same_host = card.host == host_name();
+        let same_host = card.host == host_name() && !self.network_only;
         let at = if same_host && card.pid == std::process::id() {
             Region::find(card.address, length).map_or(Whereabouts::Away, Whereabouts::Here)
         } else if same_host {
@@ -170,7 +172,11 @@ impl Door {
         let wire = PeerWire {
             door: self,
             rank,
-            endpoint: Endpoint::from_texts(&card.addresses),
+            endpoint: if self.network_only {
+                Endpoint::from_texts(&card.addresses).network_only()
+            } else {
+                Endpoint::from_texts(&card.addresses)
+            },
             sequence,
             deadline,
         };

@@ -128,12 +128,10 @@ fn phases(file: &Inner, group: &Group, members: &[Member<'_>], write: bool) -> R
         .iter()
         .filter(|part| !part.is_empty())
         .map(|part| part.file_span());
-    let span = spans.fold(u64::MAX..0, |all, one| {
-        all.start.min(one.start)..all.end.max(one.end)
-    });
-    if span.start >= span.end {
+    let span = spans.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+    let Some(span) = span else {
         return Ok(());
-    }
+    };
     let disjoint = *multiplicity(&parts, span.clone()).end() <= 1;
     let mine = domain(span, group.rank(), group.size(), file.layout.unit);
     let mut shuffle = Shuffle::new(members, 0, ROUND as usize, file.cluster.deadline());

@@ -10,7 +10,9 @@ use crate::table::{Table, figure};
 pub fn measured(title: &str, command: &str, reports: &[Report]) -> String {
     let mut page = head(title);
     page += &format!("<header><h1>{}</h1></header>\n<main>\n", escape(title));
-    reports.iter().for_each(|report| page += &section(report));
+    for report in reports {
+        page += &section(report);
+    }
     let command = escape(command);
     page += "</main>\n<footer>Written by <code>";
     page += &command;
