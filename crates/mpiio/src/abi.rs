@@ -26,8 +26,6 @@ pub struct Abi {
     pub byte: Handle,
     /// `MPI_COMM_SELF`.
     pub comm_self: Handle,
-    /// `MPI_COMM_NULL`.
-    pub comm_null: Handle,
     /// `MPI_INFO_NULL`.
     pub info_null: Handle,
     /// `MPI_FILE_NULL`.
@@ -36,6 +34,8 @@ pub struct Abi {
     pub datatype_null: Handle,
     /// `MPI_ERRORS_RETURN`.
     pub errors_return: Handle,
+    /// `MPI_ERRORS_ARE_FATAL`.
+    pub errors_are_fatal: Handle,
     /// `MPI_STATUS_IGNORE`.
     pub status_ignore: usize,
     /// `MPI_ORDER_FORTRAN`.
@@ -161,18 +161,27 @@ fn of_library(name: &CStr) -> Option<Abi> {
         return None;
     }
     let library_address = library as usize;
-    let open_mpi = |name| lookup(library, name);
+    // A program can have its own copy of a library's variable, and then all use that one.
+    let open_mpi = |name: &CStr| {
+        // SAFETY: asks for a name in everything loaded.
+        let everywhere = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if everywhere.is_null() {
+            lookup(library, name)
+        } else {
+            everywhere as usize
+        }
+    };
     if open_mpi(c"ompi_mpi_byte") != 0 {
         return Some(Abi {
             kind: Kind::OpenMpi,
             library: library_address,
             byte: open_mpi(c"ompi_mpi_byte"),
             comm_self: open_mpi(c"ompi_mpi_comm_self"),
-            comm_null: open_mpi(c"ompi_mpi_comm_null"),
             info_null: open_mpi(c"ompi_mpi_info_null"),
             file_null: open_mpi(c"ompi_mpi_file_null"),
             datatype_null: open_mpi(c"ompi_mpi_datatype_null"),
             errors_return: open_mpi(c"ompi_mpi_errors_return"),
+            errors_are_fatal: open_mpi(c"ompi_mpi_errors_are_fatal"),
             status_ignore: 0,
             order_fortran: 1,
             distribute_block: 0,
@@ -185,11 +194,11 @@ fn of_library(name: &CStr) -> Option<Abi> {
         library: library_address,
         byte: 0x4c00_010d,
         comm_self: 0x4400_0001,
-        comm_null: 0x0400_0000,
         info_null: 0x1c00_0000,
         file_null: 0,
         datatype_null: 0x0c00_0000,
         errors_return: 0x5400_0001,
+        errors_are_fatal: 0x5400_0000,
         status_ignore: 1,
         order_fortran: 57,
         distribute_block: 121,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
-use crate::abi::{Handle, Kind, Symbol, call};
+use crate::abi::{Handle, call};
 use crate::class::{Class, Failure, Result};
 use crate::mpi::{check, own};
 use crate::open::{Open, lock, wanted};
@@ -44,14 +44,6 @@ pub fn made(handle: Handle, function: usize) {
     lock(&MADE).insert(handle, function);
 }
 
-fn fatal() -> Result<Handle> {
-    static FATAL: Symbol = Symbol::new(c"ompi_mpi_errors_are_fatal");
-    Ok(match own()?.kind {
-        Kind::Mpich => 0x5400_0000,
-        Kind::OpenMpi => FATAL.address().map_or(0, |address| address as usize),
-    })
-}
-
 /// A real file of MPI's that nobody reads.
 fn keeper() -> Result<usize> {
     const RDONLY: c_int = 2;
@@ -68,7 +60,8 @@ fn keeper() -> Result<usize> {
 impl Open {
     /// `MPI_File_set_errhandler`.
     pub fn set_handler(&self, handle: Handle) -> Result<()> {
-        let new = if handle == own()?.errors_return || handle == fatal()? {
+        let abi = own()?;
+        let new = if handle == abi.errors_return || handle == abi.errors_are_fatal {
             Handler::Predefined(handle)
         } else {
             let keeper = keeper()?;
