@@ -13,6 +13,7 @@ pub mod lab;
 pub mod ls;
 pub mod man;
 pub mod mkdir;
+pub mod mpi_run;
 pub mod mv;
 pub mod pios;
 pub mod queueing;

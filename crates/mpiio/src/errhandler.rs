@@ -113,33 +113,61 @@ pub fn raise(file: Option<(usize, &Open)>, failure: &Failure) -> c_int {
 /// The same for a code that the program made up.
 pub fn call_handler(file: Option<(usize, &Open)>, code: c_int) -> c_int {
     let Ok(abi) = own() else { return code };
-    let mut target = abi.file_null;
-    if let Some((mut number, open)) = file {
-        match &*lock(&open.handler) {
-            Handler::Inherited => {}
-            Handler::Predefined(handle) if *handle == abi.errors_return => return code,
-            Handler::Predefined(_) => {
-                eprintln!("trireme: {}: error {code} is fatal", open.path);
-                let _ = call!(c"PMPI_Abort", open.comm.handle => Handle, code => c_int);
-                return code;
-            }
-            Handler::Own {
-                function: Some(function),
-                ..
-            } => {
-                let mut said = code;
-                // SAFETY: the program made a file error handler of this function, whose type the
-                // standard fixes; it gets our handle, which our routines know.
-                unsafe {
-                    let function =
-                        std::mem::transmute::<*const c_void, Function>(*function as *const c_void);
-                    function(&raw mut number, &raw mut said);
-                }
-                return code;
-            }
-            Handler::Own { keeper, .. } => target = *keeper,
+    let Some((number, open)) = file else {
+        inherited(abi.file_null, None, code);
+        return code;
+    };
+    match &*lock(&open.handler) {
+        Handler::Inherited => inherited(abi.file_null, Some(open), code),
+        Handler::Predefined(handle) if *handle == abi.errors_return => {}
+        Handler::Predefined(_) => end_all(Some(open), code),
+        Handler::Own {
+            function: Some(function),
+            ..
+        } => invoke(*function, number, code),
+        Handler::Own { keeper, .. } => {
+            let _ = call!(c"PMPI_File_call_errhandler", *keeper => usize, code => c_int);
         }
     }
-    let _ = call!(c"PMPI_File_call_errhandler", target => usize, code => c_int);
     code
+}
+
+/// What MPI would do for a file without a handler of its own.
+fn inherited(null: usize, open: Option<&Open>, code: c_int) {
+    let Ok(abi) = own() else { return };
+    let mut handler: Handle = 0;
+    let place: *mut c_void = (&raw mut handler).cast();
+    let asked = call!(c"PMPI_File_get_errhandler", null => usize, place => *mut c_void);
+    if asked != 0 || handler == abi.errors_return {
+        return;
+    }
+    if handler == abi.errors_are_fatal {
+        end_all(open, code);
+        return;
+    }
+    let function = lock(&MADE).get(&handler).copied();
+    if let Some(function) = function {
+        invoke(function, null, code);
+    }
+    let _ = call!(c"PMPI_Errhandler_free", place => *mut c_void);
+}
+
+fn end_all(open: Option<&Open>, code: c_int) {
+    let path = open.map_or("a file", |open| open.path.as_str());
+    eprintln!("trireme: {path}: error {code}, and errors are fatal");
+    let comm = match (open, own()) {
+        (Some(open), _) => open.comm.handle,
+        (None, Ok(abi)) => abi.comm_self,
+        _ => return,
+    };
+    let _ = call!(c"PMPI_Abort", comm => Handle, code => c_int);
+}
+
+fn invoke(function: usize, mut number: usize, mut code: c_int) {
+    // SAFETY: the program made a file error handler of this function, whose type the standard fixes;
+    // it gets our handle, which our routines know.
+    unsafe {
+        let function = std::mem::transmute::<*const c_void, Function>(function as *const c_void);
+        function(&raw mut number, &raw mut code);
+    }
 }

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
                 MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
                 OK(MPI_File_set_size(file, 0));
                 MPI_Datatype ftype = filetype(fkind), copy;
-                int displacement = 16 * fkind, count, unit;
+                int displacement = 16 * fkind + (fkind == 0 ? 12 * rank : 0), count, unit;
                 MPI_Type_size(ftype, &unit);
                 OK(MPI_File_set_view(file, displacement, MPI_BYTE, ftype, "native", MPI_INFO_NULL));
                 MPI_Datatype mtype = memtype(mkind, bytes, &count);
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
                 memset(model, 0, sizeof model);
                 if (mine)
                     put_in_model(ftype, displacement, at, sent, mine);
-                MPI_Allreduce(MPI_IN_PLACE, model, BYTES, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
+                MPI_Allreduce(MPI_IN_PLACE, model, BYTES, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
                 MPI_Offset disp, length;
                 MPI_Datatype etype;
                 OK(MPI_File_get_view(file, &disp, &etype, &copy, representation));
@@ -188,7 +188,12 @@ int main(int argc, char **argv)
                 memset(got, 0, sizeof got);
                 OK(MPI_File_read_at(file, 0, got, BYTES, MPI_BYTE, &status));
                 CHECK(items(&status, MPI_BYTE) == length);
-                CHECK(!memcmp(got, model, BYTES));
+                for (int i = 0; i < BYTES; i++)
+                    if (got[i] != model[i]) {
+                        fprintf(stderr, "file type %d, memory type %d, %s: byte %d is %d, not %d\n", fkind,
+                            mkind, together ? "together" : "alone", i, got[i], model[i]);
+                        CHECK(got[i] == model[i]);
+                    }
                 MPI_Barrier(MPI_COMM_WORLD);
                 OK(MPI_Type_free(&ftype));
                 if (mkind)

@@ -24,6 +24,16 @@ const ABOUT: &str = "ROMIO writes the local file system with no server in betwee
 
 const SOURCE: &str = include_str!("../../../../romio/patterns.c");
 
+/// MPICH's program of a name: where several MPIs are installed, the plain name can be another's.
+fn mpich(name: &str) -> String {
+    let own = format!("{name}.mpich");
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&paths).any(|dir| dir.join(&own).exists()) {
+        return own;
+    }
+    name.to_owned()
+}
+
 /// The MPI program, started once.
 pub struct Romio {
     squad: Squad,
@@ -51,7 +61,7 @@ impl Romio {
             let from = open(answers, OFlags::RDONLY | OFlags::NONBLOCK)?;
             members.push(Member::new(to.into(), from.into()));
         }
-        let child = Command::new("mpiexec")
+        let child = Command::new(mpich("mpiexec"))
             .args(["-n", &ranks.to_string()])
             .arg(&program)
             .arg(&pipes)
@@ -119,7 +129,7 @@ fn compile(dir: &Path) -> anyhow::Result<(PathBuf, String)> {
         "install MPICH and its headers (Debian: apt-get install mpich libmpich-dev)";
     let (source, program) = (dir.join("patterns.c"), dir.join("romio-patterns"));
     std::fs::write(&source, SOURCE)?;
-    let output = Command::new("mpicc")
+    let output = Command::new(mpich("mpicc"))
         .args(["-O2", "-rdynamic", "-o"])
         .arg(&program)
         .arg(&source)
