@@ -17,8 +17,8 @@ pub const METHODS: [&str; 3] = ["romio-collective", "romio-sieving", "romio-inde
 /// How the peer is kept fair.
 const ABOUT: &str = "ROMIO writes the local file system with no server in between. A waiting rank \
     gives its processor away (as packaged, MPICH spins, and with more ranks than processors that is \
-    up to six times slower), every rank may aggregate (cb_nodes = ranks; the default is one), and \
-    the collective buffer is 1 MiB (of 256 KiB to 16 MiB the fastest here; the default is 16 MiB). \
+    four times slower), every rank may aggregate (cb_nodes = ranks; the default is one), and \
+    the collective buffer is 1 MiB (of 128 KiB to 16 MiB, the default, the fastest here). \
     Opening the file, building the view and allocating are outside the clock. Between its turns its \
     ranks sleep.";
 
