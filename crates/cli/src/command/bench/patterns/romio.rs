@@ -51,7 +51,7 @@ impl Romio {
             let from = open(answers, OFlags::RDONLY | OFlags::NONBLOCK)?;
             members.push(Member::new(to.into(), from.into()));
         }
-        let child = Command::new("mpiexec")
+        let child = Command::new(mpich("mpiexec"))
             .args(["-n", &ranks.to_string()])
             .arg(&program)
             .arg(&pipes)
@@ -113,13 +113,21 @@ fn dimensions(spec: &ArraySpec) -> String {
     text
 }
 
+/// MPICH's program of this name: where several MPIs are installed, Debian calls it `mpicc.mpich`.
+fn mpich(name: &str) -> String {
+    let own = format!("{name}.mpich");
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(&own).exists()));
+    if found { own } else { name.to_owned() }
+}
+
 /// Compiles the program; gives its path and the MPI library's name.
 fn compile(dir: &Path) -> anyhow::Result<(PathBuf, String)> {
     const REMEDY: &str =
         "install MPICH and its headers (Debian: apt-get install mpich libmpich-dev)";
     let (source, program) = (dir.join("patterns.c"), dir.join("romio-patterns"));
     std::fs::write(&source, SOURCE)?;
-    let output = Command::new("mpicc")
+    let output = Command::new(mpich("mpicc"))
         .args(["-O2", "-rdynamic", "-o"])
         .arg(&program)
         .arg(&source)
