@@ -109,10 +109,12 @@ fn where_the_kernel_forbids_it_the_wire_is_taken() {
         assert_eq!(bytes, [20, 21, 22, 23, 24, 30, 31, 32, 33, 34]);
         assert!(reach.is_away(), "not tried again");
         // SAFETY: as above.
-        unsafe { reach.put(0, &[0..10], &[local], deadline) }.unwrap();
+        unsafe { reach.put(0, std::slice::from_ref(&(0..10)), &[local], deadline) }.unwrap();
         assert_eq!(buffer.lock().unwrap()[..10], bytes);
         // SAFETY: as above.
-        assert!(unsafe { reach.get(0, &[95..105], &[local], deadline) }.is_err());
+        assert!(
+            unsafe { reach.get(0, std::slice::from_ref(&(95..105)), &[local], deadline) }.is_err()
+        );
     })
     .join()
     .unwrap();
