@@ -111,10 +111,12 @@ fn where_the_kernel_forbids_it_the_wire_is_taken() {
         // SAFETY: as above.
         unsafe { reach.put(0, std::slice::from_ref(&(0..10)), &[local], deadline) }.unwrap();
         assert_eq!(buffer.lock().unwrap()[..10], bytes);
+        let beyond = [Range {
+            start: 95,
+            end: 105,
+        }];
         // SAFETY: as above.
-        assert!(
-            unsafe { reach.get(0, std::slice::from_ref(&(95..105)), &[local], deadline) }.is_err()
-        );
+        assert!(unsafe { reach.get(0, &beyond, &[local], deadline) }.is_err());
     })
     .join()
     .unwrap();
