@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, RwLock};
 
 use crate::StoreError;
 
@@ -32,6 +32,9 @@ pub struct Subfile {
     /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
     /// put back over newer ones.
     change: RwLock<()>,
+    /// Large writers take turns by it: the kernel keeps writers of one file apart in any case, but
+    /// those that wait for it spin on a core that another subfile's writer could use.
+    turn: Mutex<()>,
 }
 
 impl Subfile {
@@ -42,6 +45,7 @@ impl Subfile {
             named: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             change: RwLock::new(()),
+            turn: Mutex::new(()),
         }
     }
 
@@ -81,6 +85,7 @@ impl Subfile {
         mut offset: u64,
     ) -> Result<(), StoreError> {
         use std::os::fd::AsRawFd;
+        let _turn = self.turn.lock().expect("no panic under this lock");
         let _with_others = self.change.read().expect("no panic under this lock");
         let mut slices: Vec<libc::iovec> = runs
             .iter()

@@ -4,6 +4,7 @@ mod crew;
 mod growth;
 mod meta;
 mod stream;
+mod sweep;
 
 use crate::context::Context;
 
