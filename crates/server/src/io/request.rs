@@ -4,6 +4,8 @@ use trireme_proto::{Header, Refusal, refusal::errno};
 
 use super::Shared;
 
+pub mod collective;
+pub mod group;
 pub mod list;
 pub mod read;
 pub mod remove;
