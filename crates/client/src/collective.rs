@@ -285,6 +285,8 @@ impl<'a> Collective<'a> {
         transfer: impl FnOnce(&Access) -> Result<Report>,
     ) -> Result<Report> {
         let _turn = self.group.inner.queue.wait(ticket);
+        // Counted whatever becomes of the call, so that all members' counts stay alike.
+        self.group.inner.collectives.fetch_add(1, Ordering::Relaxed);
         let access = Access::new(
             self.view.clone().unwrap_or_else(Part::empty),
             self.at,

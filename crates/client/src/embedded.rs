@@ -29,6 +29,7 @@ pub struct Embedded {
     sockets: SocketDir,
     key: Key,
     token_key: Key,
+    unix: bool,
     tcp: bool,
     servers: Vec<Option<IoServer>>,
     manager: Option<MetaServer>,
@@ -38,26 +39,38 @@ pub struct Embedded {
 impl Embedded {
     /// Starts a manager and `servers` I/O servers in `dir`, over Unix sockets.
     pub fn start(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, false, StoreOptions::default())
+        Embedded::start_on(dir, servers, true, false, StoreOptions::default())
     }
 
     /// The same with I/O servers that work with their disks in another way.
     pub fn start_with(dir: &Path, servers: u32, store: StoreOptions) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, false, store)
+        Embedded::start_on(dir, servers, true, false, store)
     }
 
     /// The same over TCP on the loopback interface.
     pub fn start_tcp(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, true, StoreOptions::default())
+        Embedded::start_on(dir, servers, false, true, StoreOptions::default())
     }
 
-    fn start_on(dir: &Path, servers: u32, tcp: bool, store: StoreOptions) -> Result<Embedded> {
+    /// The same over both: each client takes what suits it.
+    pub fn start_both(dir: &Path, servers: u32) -> Result<Embedded> {
+        Embedded::start_on(dir, servers, true, true, StoreOptions::default())
+    }
+
+    fn start_on(
+        dir: &Path,
+        servers: u32,
+        unix: bool,
+        tcp: bool,
+        store: StoreOptions,
+    ) -> Result<Embedded> {
         let token_key = crate::local::token_key(dir)?;
         let mut embedded = Embedded {
             dir: dir.into(),
             sockets: SocketDir::of(dir)?,
             key: Key::new(random_bytes()),
             token_key,
+            unix,
             tcp,
             servers: Vec::new(),
             manager: None,
@@ -72,11 +85,14 @@ impl Embedded {
     }
 
     fn listen(&self, name: &str) -> Vec<Address> {
-        if self.tcp {
-            vec![Address::Tcp("127.0.0.1:0".into())]
-        } else {
-            vec![Address::Unix(self.sockets.path(name))]
+        let mut addresses = Vec::new();
+        if self.unix {
+            addresses.push(Address::Unix(self.sockets.path(name)));
         }
+        if self.tcp {
+            addresses.push(Address::Tcp("127.0.0.1:0".into()));
+        }
+        addresses
     }
 
     /// Starts the manager, which must not be running.

@@ -15,6 +15,9 @@ pub struct Options {
     pub sync_deadline: Duration,
     /// How large requests are carried out.
     pub transfer: TransferOptions,
+    /// Reach servers on this host as if they were elsewhere: over TCP, without shared memory. For
+    /// measuring and testing what other hosts get.
+    pub network_only: bool,
     /// This client's number among those that work together; `hash` starts at the server of that
     /// number. By default the process number: neighbours start at different servers.
     pub own: u32,
@@ -26,6 +29,7 @@ impl Default for Options {
             deadline: limits::CALL_TIME,
             sync_deadline: limits::CALL_TIME * 4,
             transfer: TransferOptions::default(),
+            network_only: false,
             own: std::process::id(),
         }
     }

@@ -27,6 +27,9 @@ pub struct TransferOptions {
     /// Blocks in flight per server: the paper's C. Two keep a server's disk and the wire busy
     /// at the same time.
     pub in_flight: u32,
+    /// Blocks in flight to all servers together; 0: no limit. With 1 a client does one transfer at
+    /// a time, and the schedule decides alone who waits for whom.
+    pub total: u32,
     /// In which order servers are visited.
     pub schedule: Schedule,
     /// The schedule block b: bytes per request to one server.
@@ -39,6 +42,7 @@ impl Default for TransferOptions {
     fn default() -> TransferOptions {
         TransferOptions {
             in_flight: 2,
+            total: 0,
             schedule: Schedule::Hash,
             block: 1 << 20,
             window: true,
@@ -87,7 +91,10 @@ pub(crate) fn run<P: Plan>(
     mut done: impl FnMut(Done),
 ) -> Result<(), NetError> {
     let servers = plan.servers();
-    let window = Window::per_server(job.options.in_flight.clamp(1, 64));
+    let mut window = Window::per_server(job.options.in_flight.clamp(1, 64));
+    if job.options.total > 0 {
+        window.total = job.options.total;
+    }
     let mut lanes: Vec<Lane<'_>> = (0..servers)
         .map(|server| Lane::new(&job.servers[server as usize], job))
         .collect();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, OnceLock, RwLock};
 
 use crate::engine::{Handle, Way};
 use crate::{Event, Options, StoreError};
@@ -34,6 +34,8 @@ pub struct Subfile {
     /// Its directory entry is known to be durable.
     named: AtomicBool,
     removed: AtomicBool,
+    /// Whether its disk has an arm, once somebody wanted to know.
+    pub(crate) arm: OnceLock<bool>,
     /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
     /// put back over newer ones.
     change: RwLock<()>,
@@ -50,6 +52,7 @@ impl Subfile {
             options: options.clone(),
             named: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            arm: OnceLock::new(),
             change: RwLock::new(()),
             turn: Mutex::new(()),
         })

@@ -67,7 +67,7 @@ fn exchange(
     door: &Door,
 ) -> Result<Report> {
     let inner = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let view = access.part().encode();
     // SAFETY: the caller of the collective lends the buffer until it returns; `open` is gone by then.
     let (open, card) = unsafe { door.open(sequence, view, memory, write) };
@@ -81,7 +81,7 @@ fn exchange(
         &cards,
     );
     let mine = members.and_then(|members| phases(inner, group, &members, write));
-    meet(group, mine.as_ref().map(|()| ()))?;
+    meet(group, mine.as_ref().copied())?;
     drop(open);
     mine?;
     Ok(Report::new(Method::TwoPhase, access))
@@ -128,12 +128,10 @@ fn phases(file: &Inner, group: &Group, members: &[Member<'_>], write: bool) -> R
         .iter()
         .filter(|part| !part.is_empty())
         .map(|part| part.file_span());
-    let span = spans.fold(u64::MAX..0, |all, one| {
-        all.start.min(one.start)..all.end.max(one.end)
-    });
-    if span.start >= span.end {
+    let span = spans.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+    let Some(span) = span else {
         return Ok(());
-    }
+    };
     let disjoint = *multiplicity(&parts, span.clone()).end() <= 1;
     let mine = domain(span, group.rank(), group.size(), file.layout.unit);
     let mut shuffle = Shuffle::new(members, 0, ROUND as usize, file.cluster.deadline());
