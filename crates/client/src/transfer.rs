@@ -131,7 +131,8 @@ pub(crate) fn run<P: Plan>(
                 .find_map(|lane| lane.late(job))
                 .expect("something is in flight"));
         }
-        wait(&mut lanes, job)?;
+        let writing = matches!(buffer, Buffer::Out(_));
+        wait(&mut lanes, job, writing && transfer.unsent() == 0)?;
     }
     for lane in lanes {
         lane.finish();
@@ -139,12 +140,17 @@ pub(crate) fn run<P: Plan>(
     Ok(())
 }
 
-/// Waits until some lane can go on.
-fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
+/// Waits until some lane can go on. With `acknowledgements` nothing but those is outstanding: then
+/// it is enough to wait for one server's, as all must come anyway, and to be woken once for many.
+fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>, acknowledgements: bool) -> Result<(), NetError> {
     let mut time = job.deadline.left();
     let mut fds = Vec::with_capacity(lanes.len());
     let mut waiting = Vec::with_capacity(lanes.len());
+    let one_is_enough = acknowledgements && lanes.iter().all(Lane::is_sent);
     for (number, lane) in lanes.iter().enumerate() {
+        if one_is_enough && !fds.is_empty() {
+            break;
+        }
         let (flags, pause) = lane.waits_for();
         if let Some(pause) = pause {
             time = time.min(pause);
@@ -174,6 +180,12 @@ fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
     drop(fds);
     for (number, events) in waiting {
         lanes[number].wake(events);
+    }
+    if one_is_enough {
+        // Likely answered meanwhile, too: looking is cheaper than being woken.
+        for lane in lanes {
+            lane.wake(PollFlags::IN);
+        }
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod patterns;
 mod process;
 mod squad;
 mod stream;
+mod sweep;
 mod target;
 mod words;
 mod worker;
