@@ -480,15 +480,34 @@ impl Inner {
                 open,
                 size,
                 written,
+                when,
+                rest,
             } => {
-                self.report(client, caller, open, written.then_some(size), done);
+                let size = written.then_some(size);
+                self.report(client, caller, open, size, when, rest, done);
             }
-            Request::Close { open, size } => self.close(client, caller, open, size, done),
+            Request::Resume { open } => self.resume(client, open, done),
+            Request::Close { open, size, when } => {
+                self.close(client, caller, open, size, when, done);
+            }
+            Request::Accessed { times } => {
+                if let Err(failure) = limit_numbers(&times) {
+                    return done(Err(failure));
+                }
+                self.queue.submit(
+                    move |txn| attribute::accessed(txn, &times),
+                    |result| done(result.map(|()| Response::Done)),
+                );
+            }
             Request::Truncate { place, size, open } => {
                 self.truncate(client, caller, place, size, open, done);
             }
 
-            Request::Lock { range, reclaim } => done(self.lock(client, range, reclaim)),
+            Request::Lock {
+                range,
+                reclaim,
+                wait,
+            } => done(self.lock(client, range, reclaim, wait)),
             Request::Unlock { range } => {
                 self.sessions().unlock(client, &range);
                 done(Ok(Response::Done));
@@ -609,6 +628,7 @@ impl Inner {
         client: u64,
         range: trireme_proto::message::meta::LockRange,
         reclaim: bool,
+        wait: bool,
     ) -> Result<Response, Failure> {
         if !self.locked.swap(true, Ordering::SeqCst) {
             // No lock was held when the last manager ended, so there is nobody to wait for.
@@ -618,8 +638,14 @@ impl Inner {
                 Ok(())
             })?;
         }
-        self.sessions().lock(client, range, reclaim)?;
-        Ok(Response::Done)
+        let others = {
+            let mut sessions = self.sessions();
+            sessions.lock(client, range, reclaim, wait)?;
+            sessions.others_write(client, range.inode)
+        };
+        let node = Reader::new(&self.cache).record::<record::Inode>(&key::inode(range.inode))?;
+        let ctime = node.map_or(Time::default(), |node| node.ctime);
+        Ok(Response::Locked { others, ctime })
     }
 
     fn register(
@@ -698,7 +724,7 @@ impl Inner {
     }
 }
 
-fn limit_numbers(inodes: &[u64]) -> Result<(), Failure> {
+fn limit_numbers<T>(inodes: &[T]) -> Result<(), Failure> {
     if inodes.len() > NUMBERS_LIMIT {
         let what = format!(
             "{} inode numbers in one call (at most {NUMBERS_LIMIT})",

@@ -109,6 +109,13 @@ impl Op {
     /// Registers the shared memory window whose descriptor comes with this frame.
     pub const WINDOW: Op = Op(0x010a);
 
+    /// Reserves, frees or zeroes a range of a subfile; body
+    /// [`message::io::Allocate`](crate::message::io::Allocate).
+    pub const ALLOCATE: Op = Op(0x0110);
+    /// The next data or hole of a subfile from `offset` on; body
+    /// [`message::io::Seek`](crate::message::io::Seek), answer in `length`.
+    pub const SEEK: Op = Op(0x0111);
+
     /// Every request to the manager; body `message::meta::Call`, answered by `message::meta::Reply`.
     pub const META: Op = Op(0x0200);
 }

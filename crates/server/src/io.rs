@@ -162,6 +162,8 @@ impl Handler for Shared {
             Op::SPACE => request::space::run(&call, link),
             Op::LIST => request::list::run(&call, link),
             Op::WINDOW => request::window::run(&call, session, link),
+            Op::ALLOCATE => request::allocate::run(&call, session, link),
+            Op::SEEK => request::allocate::seek(&call, session, link),
             Op::PING => Ok(link.reply(header.reply())),
             Op(other) => Err(Refusal::new(
                 errno::EOPNOTSUPP,

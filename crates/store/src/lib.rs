@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use disk::Disk;
 pub use disk::Space;
 pub use error::StoreError;
-pub use subfile::{Stat, Subfile};
+pub use subfile::{Allocation, Stat, Subfile};
 
 /// All disks of one I/O server.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! One subfile: exact reads and writes at offsets, size, durability.
 
+mod sparse;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,6 +11,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::StoreError;
+pub use sparse::Allocation;
 
 /// What is known of a subfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::{key, record};
 use std::sync::{Arc, PoisonError};
 use trireme_proto::key::{Grant, Rights};
 use trireme_proto::message::meta::{
-    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT,
+    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT, Time,
 };
 
 impl Inner {
@@ -147,12 +147,15 @@ impl Inner {
         }))
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn report(
         self: &Arc<Self>,
         client: u64,
         caller: Caller,
         open: u64,
         size: Option<u64>,
+        when: Option<Time>,
+        rest: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let inode = match self.sessions().opening(client, open) {
@@ -160,15 +163,54 @@ impl Inner {
             Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
             Err(failure) => return done(Err(failure)),
         };
-        let what = Written {
-            size,
-            settle: false,
-            exact: None,
-            privileged: caller.is_root(),
-        };
+        let settle = rest
+            && match self.sessions().rest(client, open) {
+                Ok(rested) => {
+                    if rested.wrote && !rested.settle {
+                        self.leave_unsettled(inode);
+                    }
+                    rested.settle
+                }
+                Err(failure) => return done(Err(failure)),
+            };
+        let inner = self.clone();
+        let privileged = caller.is_root();
         self.queue.submit(
-            move |txn| attribute::written(txn, inode, &what).map(|node| node.attr(inode)),
+            move |txn| {
+                let what = Written {
+                    size,
+                    // Somebody may have opened it for writing again meanwhile.
+                    settle: settle && inner.sessions().no_writer(inode),
+                    exact: None,
+                    privileged,
+                    when,
+                };
+                attribute::written(txn, inode, &what).map(|node| node.attr(inode))
+            },
             |result| done(result.map(Response::Attr)),
+        );
+    }
+
+    pub(super) fn resume(
+        self: &Arc<Self>,
+        client: u64,
+        open: u64,
+        done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        let inode = match self.sessions().opening(client, open) {
+            Ok((inode, true)) => inode,
+            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+            Err(failure) => return done(Err(failure)),
+        };
+        let node = Reader::new(&self.cache).record::<Inode>(&key::inode(inode));
+        let settled = matches!(node, Ok(Some(node)) if node.settled);
+        // First the session, then the record: nobody settles in between.
+        if let Err(failure) = self.sessions().resume(client, open, settled) {
+            return done(Err(failure));
+        }
+        self.queue.submit(
+            move |txn| attribute::begin_writing(txn, inode).map(|_| ()),
+            |result| done(result.map(|()| Response::Done)),
         );
     }
 
@@ -178,6 +220,7 @@ impl Inner {
         caller: Caller,
         open: u64,
         size: Option<u64>,
+        when: Option<Time>,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let closed = match self.sessions().close(client, open) {
@@ -202,13 +245,14 @@ impl Inner {
                     settle,
                     exact: None,
                     privileged,
+                    when,
                 };
                 match attribute::written(txn, inode, &what) {
-                    Err(failure) if failure.errno == Errno::Stale => Ok(()),
-                    result => result.map(|_| ()),
+                    Err(failure) if failure.errno == Errno::Stale => Ok(Response::Done),
+                    result => result.map(|node| Response::Attr(node.attr(inode))),
                 }
             },
-            |result| done(result.map(|()| Response::Done)),
+            done,
         );
     }
 
@@ -335,6 +379,7 @@ impl Inner {
                     settle: true,
                     exact: Some(exact),
                     privileged: true,
+                    when: None,
                 };
                 attribute::written(txn, inode, &what)?;
             }

@@ -6,7 +6,7 @@ use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime};
+use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime, Time};
 
 /// Changes attributes.
 pub fn set(
@@ -41,6 +41,9 @@ pub fn set(
         if !caller.is_root() && !caller.in_group(node.gid) {
             node.mode &= !SET_GID;
         }
+    }
+    if change.strip_set_id {
+        node.mode = without_set_id(&node);
     }
     let times = [change.atime, change.mtime];
     if times
@@ -103,6 +106,8 @@ pub struct Written {
     pub exact: Option<u64>,
     /// The writer may keep set-id bits (root).
     pub privileged: bool,
+    /// When it last wrote, as far as it knows.
+    pub when: Option<Time>,
 }
 
 /// Takes note of what was written.
@@ -110,8 +115,10 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     let mut node = inode(txn, id)?;
     if let Some(size) = what.size {
         node.size = node.size.max(size);
-        node.mtime = txn.now;
-        node.ctime = txn.now;
+        // A clock that runs ahead of this one must not date files into the future.
+        let when = what.when.map_or(txn.now, |when| when.min(txn.now));
+        node.mtime = when;
+        node.ctime = node.ctime.max(when);
         if !what.privileged {
             node.mode = without_set_id(&node);
         }
@@ -122,6 +129,21 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     node.settled |= what.settle;
     put_inode(txn, id, &node);
     Ok(node)
+}
+
+/// Notes that inodes were read; a later time stays, and one that is gone is no error.
+pub fn accessed(txn: &mut Txn<'_>, times: &[(u64, Time)]) -> Result<(), Failure> {
+    for (id, when) in times {
+        let Some(mut node) = txn.record::<Inode>(&key::inode(*id))? else {
+            continue;
+        };
+        let when = (*when).min(txn.now);
+        if when > node.atime {
+            node.atime = when;
+            put_inode(txn, *id, &node);
+        }
+    }
+    Ok(())
 }
 
 /// Says that all subfiles are about to be cut to `size`; [`finish_truncate`] says they are.

@@ -4,6 +4,7 @@ use trireme_proto::{Header, Refusal, refusal::errno};
 
 use super::Shared;
 
+pub mod allocate;
 pub mod list;
 pub mod read;
 pub mod remove;
