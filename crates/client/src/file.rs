@@ -4,6 +4,8 @@ mod close;
 mod sparse;
 mod stream;
 
+pub use close::Times;
+
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -458,7 +460,11 @@ impl Inner {
             }
         }
         result?;
-        self.report()
+        self.report()?;
+        if self.cluster.options().soft_names {
+            self.cluster.namespace().sync()?;
+        }
+        Ok(())
     }
 }
 

@@ -44,7 +44,7 @@ pub use attributes::at;
 pub use cluster::{Cluster, ServerStatus};
 pub use descriptor::Descriptor;
 pub use error::Error;
-pub use file::File;
+pub use file::{File, Times};
 pub use memory::SharedBuffer;
 pub use namespace::Namespace;
 pub use open::OpenOptions;

@@ -158,9 +158,9 @@ impl FileSystem for Fs {
             op::READDIR => fs.readdir(&request, reply, false),
             op::READDIRPLUS => fs.readdir(&request, reply, true),
             op::RELEASEDIR => fs.releasedir(&request, reply),
-            // Every change of a directory is durable before it is answered.
             op::FSYNCDIR | op::SYNCFS => {
-                reply.done();
+                let synced = fs.names.sync();
+                reply.outcome(synced.map_err(|error| errno(&error)));
             }
             op::SETXATTR => fs.setxattr(&request, reply),
             op::GETXATTR => fs.getxattr(&request, reply),

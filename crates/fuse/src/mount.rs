@@ -58,7 +58,12 @@ impl Mount {
         // Servers of this host take the bytes of a write from here by themselves. It lives as long
         // as the process: threads that wait for a server may outlive the mount.
         let buffer = Box::leak(Box::new(cluster.buffer(SLOT * THREADS)?));
-        let fs = Arc::new(Fs::new(cluster, &options).map_err(io::Error::from)?);
+        // What a local file system promises of names before fsync, and no more.
+        let cluster = cluster.with_options(trireme::Options {
+            soft_names: true,
+            ..*cluster.options()
+        });
+        let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
         let device = Device::mount(
             &dir,
             MountOptions {

@@ -232,6 +232,7 @@ fn permission_bits_stop_others_and_nobody_is_believed_about_himself() {
         let call = Call {
             caller: Some(claimed),
             serial: 0,
+            soft: false,
             request: lookup.clone(),
         };
         manager.submit(&bob, call, move |result| send.send(result).unwrap());
@@ -566,6 +567,7 @@ fn a_repeated_call_is_carried_out_once_and_answered_again() {
             let call = Call {
                 caller: None,
                 serial,
+                soft: false,
                 request,
             };
             manager.submit(&root(), call, move |result| send.send(result).unwrap());

@@ -8,6 +8,17 @@ use trireme_proto::message::meta::{Attr, Time};
 use super::{File, Inner};
 use crate::Result;
 
+/// What a report says of a file's times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// It was written now.
+    Now,
+    /// It was last written at this time.
+    At(Time),
+    /// They were set by hand after the last write: leave them.
+    Keep,
+}
+
 impl File {
     /// Closes the file; dropping it does the same but cannot tell of an error.
     pub fn close(self) -> Result<()> {
@@ -28,8 +39,8 @@ impl File {
 
     /// Tells the manager how far this opening has written and when. With `rest` the caller promises
     /// to write nothing more before [`File::resume`], so that the size can be settled already.
-    pub fn report_at(&self, when: Option<Time>, rest: bool) -> Result<Attr> {
-        self.inner.report_with(when, rest)
+    pub fn report_at(&self, times: Times, rest: bool) -> Result<Attr> {
+        self.inner.report_with(times, rest)
     }
 
     /// Goes on writing after a rest.
@@ -45,17 +56,22 @@ impl Inner {
         if !self.wrote.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.report_with(None, false)?;
+        self.report_with(Times::Now, false)?;
         Ok(())
     }
 
     /// The same with the time of the last write, also when nothing was written since the last time.
-    fn report_with(&self, when: Option<Time>, rest: bool) -> Result<Attr> {
+    fn report_with(&self, times: Times, rest: bool) -> Result<Attr> {
         // What is written from here on is for the next report to tell.
         let wrote = self.wrote.swap(false, Ordering::SeqCst);
         let size = self.end.load(Ordering::SeqCst);
         let namespace = self.cluster.namespace();
-        let told = namespace.report_with(self.opened.open, size, wrote, when, rest);
+        let (stamp, when) = match times {
+            Times::Keep => (false, None),
+            Times::Now => (wrote, None),
+            Times::At(when) => (wrote, Some(when)),
+        };
+        let told = namespace.report_with(self.opened.open, size, stamp, when, rest);
         if told.is_err() && wrote {
             self.wrote.store(true, Ordering::SeqCst);
         }

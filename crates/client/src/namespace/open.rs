@@ -151,6 +151,7 @@ impl Namespace {
             let call = Call {
                 caller: self.caller.clone(),
                 serial: 0,
+                soft: self.soft,
                 request,
             };
             // A file that is gone, or a lock that somebody else got, shows at its next use.
@@ -184,6 +185,7 @@ impl Namespace {
                         shared,
                         call_time,
                         caller: None,
+                        soft: false,
                     };
                     if !namespace.opens().is_empty() || !namespace.locks().is_empty() {
                         // Its only purpose is to notice another incarnation.

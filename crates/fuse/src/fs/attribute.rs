@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use trireme::Times;
 use trireme_proto::message::meta::{
     self, Attr, Entry, Kind, NAME_MAX, Place, Response, SetAttr, SetTime, StatFs, Time,
 };
@@ -183,10 +184,6 @@ impl Inner {
         };
         // A call that changes nothing (chown -1 -1) still changes the time of change.
         if result.is_none() || change != SetAttr::default() {
-            if change.mtime.is_some() {
-                // What was written before must not be reported after, with a time of its own.
-                self.report_writes(inode)?;
-            }
             let question = meta::Request::SetAttr {
                 place: Place::inode(inode),
                 follow: false,
@@ -196,6 +193,13 @@ impl Inner {
                 Response::Entry(entry) => entry,
                 other => return unexpected(other),
             };
+            if change.mtime.is_some() {
+                // What was written before is reported later, but not its time.
+                self.nodes.with(inode, |node| {
+                    node.written = None;
+                    node.times_set = true;
+                });
+            }
             if change.atime.is_some() {
                 self.nodes.with(inode, |node| node.accessed = None);
             }
@@ -242,18 +246,16 @@ impl Inner {
 
     /// Reports what openings of this mount wrote to a file.
     pub(super) fn report_writes(&self, inode: u64) -> Outcome<()> {
-        let Some(Some(when)) = self.nodes.with(inode, |node| node.written) else {
-            return Ok(());
-        };
+        let times = self.nodes.times(inode);
         for writer in self.handles.writers(inode) {
             if writer.file.has_news() {
-                let attr = writer.file.report_at(Some(when), false);
+                let attr = writer.file.report_at(times, false);
                 let attr = attr.map_err(|error| library_errno(&error))?;
                 self.nodes.note_attr(&attr, 0);
             }
         }
         self.nodes.with(inode, |node| {
-            if node.written == Some(when) {
+            if node.written.is_some_and(|when| times == Times::At(when)) {
                 node.written = None;
             }
         });

@@ -92,6 +92,7 @@ impl Inner {
     pub(super) fn note_written(&self, handle: &Handle, offset: u64, length: u64) {
         let cached = self.nodes.with(handle.inode, |node| {
             node.written = Some(now());
+            node.times_set = false;
             node.cached_opens > 0
         });
         // Others on this mount read it through the page cache, which these bytes did not go through.

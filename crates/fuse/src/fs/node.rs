@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use trireme::Times;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{Attr, Entry, Time};
 
@@ -21,6 +22,8 @@ pub(super) struct Node {
     pub cached_opens: usize,
     /// Last write that the manager has not heard of.
     pub written: Option<Time>,
+    /// Times were set by hand after the last write.
+    pub times_set: bool,
     /// Last read that the manager has not heard of.
     pub accessed: Option<Time>,
     /// What the file was like when the kernel began to cache its bytes.
@@ -64,6 +67,7 @@ impl Nodes {
                 opens: 0,
                 cached_opens: 0,
                 written: None,
+                times_set: false,
                 accessed: None,
                 cached: None,
                 grant: None,
@@ -113,6 +117,16 @@ impl Nodes {
             node.lookups > 0 || node.opens > 0 || node.written.is_some()
         });
         taken
+    }
+
+    /// What a report must say of an inode's times.
+    pub fn times(&self, inode: u64) -> Times {
+        let times = self.with(inode, |node| match node.written {
+            Some(when) => Times::At(when),
+            None if node.times_set => Times::Keep,
+            None => Times::Now,
+        });
+        times.unwrap_or(Times::Now)
     }
 
     /// Puts what the manager does not know yet over what it said.

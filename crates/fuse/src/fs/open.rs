@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use trireme::File;
+use trireme::{File, Times};
 use trireme::namespace::OpenFile;
 use trireme_proto::message::meta::{self, LayoutWish, OpenMode, Place, SetAttr};
 use zerocopy::IntoBytes;
@@ -247,24 +247,24 @@ impl Inner {
         if *resting || !handle.file.has_news() {
             return Ok(());
         }
-        let when = self.nodes.with(handle.inode, |node| node.written).flatten();
-        let attr = handle.file.report_at(when, true);
+        let times = self.nodes.times(handle.inode);
+        let attr = handle.file.report_at(times, true);
         let attr = attr.map_err(|error| library_errno(&error))?;
         *resting = true;
         self.nodes.note_attr(&attr, 0);
-        self.forget_written(handle, when);
+        self.forget_written(handle, times);
         Ok(())
     }
 
     /// The last write has been reported, unless there are newer ones.
-    fn forget_written(&self, handle: &Handle, when: Option<trireme_proto::message::meta::Time>) {
+    fn forget_written(&self, handle: &Handle, times: Times) {
         let others = self.handles.writers(handle.inode);
         let others = others
             .iter()
             .any(|other| !std::ptr::eq(&raw const **other, handle) && other.file.has_news());
         if !others {
             self.nodes.with(handle.inode, |node| {
-                if node.written == when {
+                if node.written.is_some_and(|when| times == Times::At(when)) {
                     node.written = None;
                 }
             });
@@ -290,14 +290,13 @@ impl Inner {
             self.unlock_all(inode, owner, true);
         }
         let (write, direct) = (handle.write, handle.direct);
-        let when = self.nodes.with(inode, |node| node.written).flatten();
-        let news = handle.file.has_news();
-        if news {
-            self.forget_written(&handle, when);
+        if let Err(errno) = self.settle(&handle) {
+            let error = std::io::Error::from_raw_os_error(errno);
+            tracing::warn!("file {inode}: its last writes were not reported: {error}");
         }
         // Somebody may just be using it: then it is closed when they let go.
         if let Ok(handle) = Arc::try_unwrap(handle) {
-            match handle.file.close_at(when.filter(|_| news)) {
+            match handle.file.close_at(None) {
                 Ok(Some(attr)) => self.nodes.note_attr(&attr, 0),
                 Ok(None) => {}
                 Err(error) => tracing::warn!("closing file {inode}: {error}"),

@@ -101,7 +101,11 @@ impl Engine for Fjall {
         let mut batch = self
             .database
             .batch()
-            .durability(Some(PersistMode::SyncData));
+            .durability(Some(if commit.soft {
+                PersistMode::Buffer
+            } else {
+                PersistMode::SyncData
+            }));
         for (key, value) in &commit.writes {
             match value {
                 Some(value) => batch.insert(&self.pairs, key.as_slice(), pack(revision, value)),

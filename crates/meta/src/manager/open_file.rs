@@ -27,7 +27,7 @@ impl Inner {
     pub(super) fn open_file(
         self: &Arc<Self>,
         client: u64,
-        serial: u64,
+        serial: super::Once,
         caller: Caller,
         open: u64,
         place: Place,
@@ -153,9 +153,9 @@ impl Inner {
         client: u64,
         caller: Caller,
         open: u64,
-        size: Option<u64>,
+        size: u64,
         when: Option<Time>,
-        rest: bool,
+        [written, rest, soft]: [bool; 3],
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let inode = match self.sessions().opening(client, open) {
@@ -175,10 +175,12 @@ impl Inner {
             };
         let inner = self.clone();
         let privileged = caller.is_root();
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| {
                 let what = Written {
-                    size,
+                    size: Some(size),
+                    stamp: written,
                     // Somebody may have opened it for writing again meanwhile.
                     settle: settle && inner.sessions().no_writer(inode),
                     exact: None,
@@ -195,6 +197,7 @@ impl Inner {
         self: &Arc<Self>,
         client: u64,
         open: u64,
+        soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let inode = match self.sessions().opening(client, open) {
@@ -208,12 +211,14 @@ impl Inner {
         if let Err(failure) = self.sessions().resume(client, open, settled) {
             return done(Err(failure));
         }
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| attribute::begin_writing(txn, inode).map(|_| ()),
             |result| done(result.map(|()| Response::Done)),
         );
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn close(
         self: &Arc<Self>,
         client: u64,
@@ -221,6 +226,7 @@ impl Inner {
         open: u64,
         size: Option<u64>,
         when: Option<Time>,
+        soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let closed = match self.sessions().close(client, open) {
@@ -236,12 +242,14 @@ impl Inner {
         }
         let inner = self.clone();
         let privileged = caller.is_root();
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| {
                 // Somebody may have opened it for writing again meanwhile.
                 let settle = closed.settle && inner.sessions().no_writer(inode);
                 let what = Written {
                     size,
+                    stamp: size.is_some(),
                     settle,
                     exact: None,
                     privileged,
@@ -376,6 +384,7 @@ impl Inner {
             if txn.bytes(&key::inode(inode))?.as_deref() == Some(&*seen) {
                 let what = Written {
                     size: None,
+                    stamp: false,
                     settle: true,
                     exact: Some(exact),
                     privileged: true,

@@ -104,6 +104,8 @@ pub struct Written {
     pub settle: bool,
     /// The exact size, when somebody asked the I/O servers.
     pub exact: Option<u64>,
+    /// Its times change.
+    pub stamp: bool,
     /// The writer may keep set-id bits (root).
     pub privileged: bool,
     /// When it last wrote, as far as it knows.
@@ -115,6 +117,8 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     let mut node = inode(txn, id)?;
     if let Some(size) = what.size {
         node.size = node.size.max(size);
+    }
+    if what.stamp {
         // A clock that runs ahead of this one must not date files into the future.
         let when = what.when.map_or(txn.now, |when| when.min(txn.now));
         node.mtime = when;

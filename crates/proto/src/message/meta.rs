@@ -418,6 +418,9 @@ pub struct Call {
     /// across its own restart, and answers a repetition as it answered the first. A client uses
     /// growing numbers and has at most [`SERIAL_WINDOW`] in flight.
     pub serial: u64,
+    /// The answer may come before the change is safe from a power cut (never before it is safe from
+    /// the manager's death): a mount's calls, which promise no more until `fsync`.
+    pub soft: bool,
     /// What.
     pub request: Request,
 }
@@ -483,7 +486,8 @@ pub enum Request {
         open: u64,
         /// End of the furthest byte this opening knows to exist.
         size: u64,
-        /// Bytes were written: modification time becomes `when`, or now.
+        /// Bytes were written: modification time becomes `when`, or now. Otherwise times stay, as
+        /// when they were set by hand after the last write.
         written: bool,
         /// The time of the last write.
         when: Option<Time>,
@@ -625,6 +629,8 @@ pub enum Request {
         /// Itself.
         server: ServerInfo,
     },
+    /// Makes everything that was answered so far safe from a power cut.
+    Sync,
     /// Counts.
     StatFs,
     /// Which of these inode numbers are alive?
