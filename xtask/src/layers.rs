@@ -39,10 +39,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
         "trireme-lab",
         &["trireme-sim", "trireme-policy", "trireme-partition"],
     ),
-    (
-        "trireme-fuse",
-        &["trireme", "trireme-net", "trireme-proto"],
-    ),
+    ("trireme-fuse", &["trireme", "trireme-net", "trireme-proto"]),
     (
         "trireme-cli",
         &[

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use trireme_net::NetError;
 use trireme_partition::Partition;
+use trireme_proto::Op;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{DirEntry, Entry, Kind, Layout, Place, Time};
-use trireme_proto::Op;
 
 use crate::transfer::{self, Buffer, Each, Job};
 use crate::{Cluster, Error, Result};

@@ -3,6 +3,7 @@
 mod crew;
 mod growth;
 mod meta;
+mod mount;
 mod stream;
 
 use crate::context::Context;
@@ -18,6 +19,7 @@ pub struct Args {
 enum What {
     Growth(growth::Args),
     Meta(meta::Args),
+    Mount(mount::Args),
     Stream(stream::Args),
 }
 
@@ -26,6 +28,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
         What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
+        What::Mount(args) => mount::run(context, args),
         What::Stream(args) => stream::run(context, args),
     }
 }

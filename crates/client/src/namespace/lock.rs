@@ -50,7 +50,8 @@ impl Namespace {
             reclaim: false,
             wait,
         };
-        let answer = answer!(self.ask(request)?, Response::Locked { others, ctime } => (others, ctime))?;
+        let answer =
+            answer!(self.ask(request)?, Response::Locked { others, ctime } => (others, ctime))?;
         carve(&mut self.locks(), &range);
         self.locks().push(range);
         self.beat();

@@ -228,7 +228,10 @@ impl Inner {
                 None => self.names.clone(),
             },
         };
-        let _awake = handle.as_ref().map(|handle| self.wake(handle)).transpose()?;
+        let _awake = handle
+            .as_ref()
+            .map(|handle| self.wake(handle))
+            .transpose()?;
         let open = handle.as_ref().map(|handle| handle.file.opening());
         let entry = namespace
             .truncate(Place::inode(inode), what.size, open)
@@ -280,7 +283,10 @@ impl Inner {
         let status = self.cluster.status();
         let status = status.map_err(|error| library_errno(&error))?;
         let (mut total, mut free) = (0, 0);
-        for (all, left) in status.iter().filter_map(|server| server.space.as_ref().ok()) {
+        for (all, left) in status
+            .iter()
+            .filter_map(|server| server.space.as_ref().ok())
+        {
             total += all;
             free += left;
         }

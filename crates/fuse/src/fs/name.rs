@@ -1,8 +1,6 @@
 //! Names: looking them up, making, moving and removing them.
 
-use trireme_proto::message::meta::{
-    self, Entry, LayoutWish, Node, Place, RenameMode, Response,
-};
+use trireme_proto::message::meta::{self, Entry, LayoutWish, Node, Place, RenameMode, Response};
 
 use super::{Inner, Outcome, unexpected};
 use crate::kernel::abi::{

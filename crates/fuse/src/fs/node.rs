@@ -96,7 +96,10 @@ impl Nodes {
     /// Something was read: the access time follows, by the rule of `relatime`.
     pub fn accessed(&self, inode: u64, now: Time) {
         self.with(inode, |node| {
-            let last = node.accessed.unwrap_or(node.attr.atime).max(node.attr.atime);
+            let last = node
+                .accessed
+                .unwrap_or(node.attr.atime)
+                .max(node.attr.atime);
             let changed = node.attr.mtime.max(node.attr.ctime);
             let changed = node.written.map_or(changed, |written| written.max(changed));
             if last <= changed || now.seconds - last.seconds > DAY {

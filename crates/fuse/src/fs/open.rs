@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use trireme::{File, Times};
 use trireme::namespace::OpenFile;
+use trireme::{File, Times};
 use trireme_proto::message::meta::{self, LayoutWish, OpenMode, Place, SetAttr};
 use zerocopy::IntoBytes;
 
@@ -187,7 +187,10 @@ impl Inner {
     /// Keeps an opening awake for writing while the guard lives.
     pub(super) fn wake<'a>(&self, handle: &'a Handle) -> Outcome<RwLockReadGuard<'a, bool>> {
         loop {
-            let guard = handle.resting.read().unwrap_or_else(PoisonError::into_inner);
+            let guard = handle
+                .resting
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
             if !*guard {
                 return Ok(guard);
             }

@@ -175,7 +175,10 @@ pub fn unmount(dir: &Path, lazy: bool) -> io::Result<()> {
         return Err(error);
     }
     let mut helper = Command::new("fusermount3");
-    helper.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(dir);
+    helper
+        .arg(if lazy { "-uz" } else { "-u" })
+        .arg("--")
+        .arg(dir);
     let output = helper
         .output()
         .map_err(|error| explain(error, "unmounting needs root or fusermount3"))?;
