@@ -22,7 +22,7 @@ pub struct Cluster {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub namespace: Namespace,
-    key: Key,
+    pub key: Key,
     identity: Identity,
     map: RwLock<ClusterMap>,
     servers: RwLock<HashMap<u32, Arc<Pool>>>,

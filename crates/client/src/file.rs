@@ -97,6 +97,14 @@ impl File {
         })
     }
 
+    /// The same open file, with a position of its own.
+    pub(crate) fn share(&self) -> File {
+        File {
+            inner: self.inner.clone(),
+            position: 0,
+        }
+    }
+
     /// How its bytes are spread.
     pub fn layout(&self) -> &Layout {
         &self.inner.layout

@@ -18,6 +18,7 @@
 //! | [`Cluster`] | connections, the map of servers, defaults |
 //! | [`File`] | reads, writes, size, sync |
 //! | [`View`] | a file seen through a partition: noncontiguous reads and writes |
+//! | [`Group`], [`Collective`] | processes that work together, and their joint transfers |
 //! | [`Pending`] | an operation that runs while you compute |
 //! | [`namespace`] | names, attributes, open files and locks at the manager |
 //! | [`embedded`], [`local`] | a cluster in this process, or in processes on this machine |
@@ -26,10 +27,12 @@
 
 mod attributes;
 mod cluster;
+mod collective;
 mod descriptor;
 pub mod embedded;
 mod error;
 mod file;
+mod group;
 pub mod local;
 mod memory;
 pub mod namespace;
@@ -42,16 +45,18 @@ mod view;
 
 pub use attributes::at;
 pub use cluster::{Cluster, ServerStatus};
+pub use collective::{Collective, Method, Report, ServerReport};
 pub use descriptor::Descriptor;
 pub use error::Error;
 pub use file::{File, Times};
+pub use group::Group;
 pub use memory::SharedBuffer;
 pub use namespace::Namespace;
 pub use open::OpenOptions;
 pub use options::Options;
 pub use pending::Pending;
 pub use transfer::TransferOptions;
-pub use trireme_partition::{Part, Partition};
+pub use trireme_partition::{ArraySpec, Dist, Order, Part, Partition};
 pub use trireme_policy::schedule::Schedule;
 pub use trireme_proto::message::meta::{Layout, LayoutWish};
 pub use view::View;

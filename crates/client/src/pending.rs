@@ -49,16 +49,7 @@ impl Workers {
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Pending<T> {
-        let state = Arc::new(State {
-            slot: Mutex::new(Slot::default()),
-            done: Condvar::new(),
-        });
-        let ours = state.clone();
-        let task: Work = Box::new(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                .unwrap_or_else(|_| Err(Error::Invalid("the operation panicked".into())));
-            ours.finish(result);
-        });
+        let (state, task) = prepare(work);
         let mut queue = self.shared.queue.lock().expect("no panic under this lock");
         queue.work.push_back(task);
         if queue.idle < queue.work.len() && queue.threads < WORKERS {
@@ -82,6 +73,38 @@ impl Workers {
         self.shared.more.notify_one();
         Pending { state }
     }
+}
+
+/// Runs `work` on a thread of its own.
+pub(crate) fn start_apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Pending<T> {
+    let (state, task) = prepare(work);
+    let spawned = std::thread::Builder::new()
+        .name("trireme-group".into())
+        .spawn(task);
+    if let Err(source) = spawned {
+        let what = "no thread for the operation".into();
+        state.finish(Err(Error::Local { what, source }));
+    }
+    Pending { state }
+}
+
+/// The operation's state, and the task that fills it.
+fn prepare<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> (Arc<State<T>>, Work) {
+    let state = Arc::new(State {
+        slot: Mutex::new(Slot::default()),
+        done: Condvar::new(),
+    });
+    let ours = state.clone();
+    let task: Work = Box::new(move || {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+            .unwrap_or_else(|_| Err(Error::Invalid("the operation panicked".into())));
+        ours.finish(result);
+    });
+    (state, task)
 }
 
 impl Shared {

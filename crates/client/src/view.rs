@@ -28,8 +28,14 @@ pub struct View<'a> {
 impl File {
     /// The file as the owner of `part` sees it: byte 0 is the first byte of the part.
     pub fn view(&self, part: &Part) -> View<'_> {
+        self.inner.view(part)
+    }
+}
+
+impl Inner {
+    pub(crate) fn view(&self, part: &Part) -> View<'_> {
         View {
-            file: &self.inner,
+            file: self,
             part: part.clone(),
             encoded: part.encode(),
         }

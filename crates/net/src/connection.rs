@@ -149,6 +149,17 @@ impl Connection {
         self.generation
     }
 
+    /// Whether the server has closed this idle connection.
+    pub fn is_stale(&self) -> bool {
+        use rustix::net::RecvFlags;
+        let mut byte = [0u8];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        !matches!(
+            rustix::net::recv(&self.socket, &mut byte, flags),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
+        )
+    }
+
     /// The socket, for transfers that drive several servers at once.
     pub fn socket(&self) -> &Socket {
         &self.socket

@@ -24,6 +24,7 @@
 //! Garbage closes that one connection with a logged reason.
 
 mod address;
+mod backchannel;
 mod connection;
 mod deadline;
 mod error;
@@ -31,10 +32,15 @@ mod identity;
 mod link;
 mod listener;
 mod pool;
+mod reach;
+mod region;
+pub mod remote_memory;
+mod shuffle;
 pub mod socket;
 mod window;
 
 pub use address::{Address, Endpoint};
+pub use backchannel::Backchannel;
 pub use connection::{Connection, Reply};
 pub use deadline::Deadline;
 pub use error::NetError;
@@ -42,4 +48,7 @@ pub use identity::{Identity, Peer, random_bytes, random_u64};
 pub use link::{Link, Payload, Responder};
 pub use listener::{Handler, Listener, ListenerConfig};
 pub use pool::{Lease, Pool};
+pub use reach::{Local, Reach, Whereabouts, Wire};
+pub use region::{Loan, Region};
+pub use shuffle::{Interval, Member, Shuffle, Survey, Trouble};
 pub use window::{WINDOW_BYTES, Window};

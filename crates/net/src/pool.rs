@@ -101,6 +101,18 @@ impl Pool {
         })
     }
 
+    /// Like [`Pool::lease`], but a server that restarts is waited for.
+    pub fn lease_or_wait(&self, deadline: Deadline) -> Result<Lease<'_>, NetError> {
+        patiently(deadline, || self.lease(deadline))
+    }
+
+    /// A connection of its own to the same server, never shared; a server that restarts is waited for.
+    pub fn separate(&self, identity: Identity, deadline: Deadline) -> Result<Connection, NetError> {
+        patiently(deadline, || {
+            Connection::connect(&self.endpoint(), &self.key, identity, deadline)
+        })
+    }
+
     /// Runs `attempt` on connections until it succeeds, fails for good or the deadline is over:
     /// a server that restarts is waited for. `attempt` must be safe to repeat.
     pub fn with<T>(
@@ -159,17 +171,8 @@ impl Pool {
         deadline: Deadline,
     ) -> Result<R, NetError> {
         let body = trireme_proto::encode(request);
-        let mut pause = PAUSE;
         loop {
-            let mut lease = match self.lease(deadline) {
-                Ok(lease) => lease,
-                Err(error) if error.passing() && !deadline.over() => {
-                    std::thread::sleep(pause.min(deadline.left()));
-                    pause = (pause * 2).min(PAUSE_MAX);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            let mut lease = self.lease_or_wait(deadline)?;
             if lease.reused && lease.is_stale() {
                 self.fence();
                 continue;
@@ -198,6 +201,23 @@ impl Pool {
     }
 }
 
+/// Tries again, with growing pauses, while a failure may pass.
+fn patiently<T>(
+    deadline: Deadline,
+    mut attempt: impl FnMut() -> Result<T, NetError>,
+) -> Result<T, NetError> {
+    let mut pause = PAUSE;
+    loop {
+        match attempt() {
+            Err(error) if error.passing() && !deadline.over() => {
+                std::thread::sleep(pause.min(deadline.left()));
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            result => return result,
+        }
+    }
+}
+
 impl Lease<'_> {
     /// Returns the connection for others to use: only when no reply is outstanding.
     pub fn give_back(mut self) {
@@ -212,17 +232,6 @@ impl Lease<'_> {
         if current && idle.len() < IDLE {
             idle.push(connection);
         }
-    }
-
-    /// Whether the server has closed this idle connection.
-    fn is_stale(&self) -> bool {
-        use rustix::net::RecvFlags;
-        let mut byte = [0u8];
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        !matches!(
-            rustix::net::recv(self.socket(), &mut byte, flags),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
-        )
     }
 }
 

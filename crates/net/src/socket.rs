@@ -139,6 +139,15 @@ impl Socket {
         }
     }
 
+    /// The network address of this end's host; `None` for a Unix socket.
+    pub fn local_host(&self) -> Option<String> {
+        let address = socket2::SockRef::from(&self.fd).local_addr().ok()?;
+        Some(match address.as_socket()? {
+            std::net::SocketAddr::V4(v4) => v4.ip().to_string(),
+            std::net::SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+        })
+    }
+
     /// Ends both directions: a thread that waits on this socket wakes up.
     pub fn shutdown(&self) {
         let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);

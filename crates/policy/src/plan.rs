@@ -5,13 +5,15 @@
 //! part into requests of at most one block; the two-phase method first moves data in a
 //! distribution that conforms to the file and then exchanges it among the members.
 
+mod blocks;
 mod directed;
 mod independent;
 mod two_phase;
 
+pub use blocks::{Block, Blocks};
 pub use directed::{Share, Step, disk_directed, shares};
 pub use independent::{Request, requests};
-pub use two_phase::{Conforming, Exchange, exchange};
+pub use two_phase::{Conforming, Exchange, domain, exchange};
 
 #[cfg(test)]
 mod tests {
@@ -104,6 +106,21 @@ mod tests {
                 let moved: u64 = requests.iter().map(|request| u64::from(request.bytes)).sum();
                 prop_assert_eq!(sent, moved);
             }
+        }
+
+        #[test]
+        fn domains_divide_a_span_at_multiples_of_the_unit(
+            start in 0u64..500, len in 0u64..500, members in 1u32..9, align in 1u64..40,
+        ) {
+            let span = start..start + len;
+            let mut at = start;
+            for member in 0..members {
+                let domain = domain(span.clone(), member, members, align);
+                prop_assert_eq!(domain.start, at);
+                prop_assert!(domain.end == span.end || domain.end % align == 0);
+                at = domain.end;
+            }
+            prop_assert_eq!(at, span.end);
         }
 
         #[test]

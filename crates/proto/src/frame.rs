@@ -115,6 +115,21 @@ impl Op {
     /// The next data or hole of a subfile from `offset` on; body
     /// [`message::io::Seek`](crate::message::io::Seek), answer in `length`.
     pub const SEEK: Op = Op(0x0111);
+    /// Waits for all members of a group; body [`message::group::Join`](crate::message::group::Join).
+    pub const JOIN: Op = Op(0x0180);
+    /// Lends the connection to the server; body [`message::group::Lane`](crate::message::group::Lane).
+    pub const LANE: Op = Op(0x0181);
+    /// Exchanges bytes among all members; body [`message::group::Gather`](crate::message::group::Gather).
+    pub const GATHER: Op = Op(0x0182);
+    /// A disk-directed collective; body
+    /// [`message::collective::Collective`](crate::message::collective::Collective).
+    pub const COLLECTIVE: Op = Op(0x0183);
+    /// Whoever directs a transfer wants bytes of a member's buffer; body: ranges of it.
+    pub const MEMGET: Op = Op(0x0184);
+    /// Whoever directs a transfer has bytes for a member's buffer; body: ranges of it, and a payload.
+    pub const MEMPUT: Op = Op(0x0185);
+    /// A collective goes on; sent while a member waits for its end.
+    pub const PROGRESS: Op = Op(0x0186);
 
     /// Every request to the manager; body `message::meta::Call`, answered by `message::meta::Reply`.
     pub const META: Op = Op(0x0200);

@@ -35,6 +35,18 @@ pub const FRAME_BYTES_PER_SECOND: u64 = 64 << 10;
 /// and a full write-back of its page cache, shorter than a user's patience.
 pub const CALL_TIME: Duration = Duration::from_secs(30);
 
+/// Most members of a group: each has a thread and two parked lanes on every server.
+pub const MEMBERS: u32 = 512;
+
+/// Longest name of a group: for people.
+pub const GROUP_NAME_BYTES: usize = 255;
+
+/// How often a server tells a waiting member that its collective goes on.
+pub const PROGRESS_TIME: Duration = Duration::from_secs(2);
+
+/// Lanes that a member lends to each server: one for each buffer of the server's pipeline.
+pub const LANES: u32 = 2;
+
 /// Longest error sentence on the wire: for people, so a line or two.
 pub const REFUSAL_BYTES: usize = 1024;
 

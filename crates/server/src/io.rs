@@ -4,6 +4,8 @@
 //! memory that data can take, whatever clients send. One request, one file, in `request/`.
 
 mod buffer;
+mod directed;
+mod group;
 mod register;
 mod request;
 mod session;
@@ -56,6 +58,8 @@ pub struct IoServer {
 struct Shared {
     store: Store,
     token_key: Key,
+    groups: group::Groups,
+    turns: Arc<directed::Turns>,
 }
 
 impl IoServer {
@@ -67,6 +71,8 @@ impl IoServer {
         let shared = Arc::new(Shared {
             store,
             token_key: config.token_key,
+            groups: group::Groups::default(),
+            turns: Arc::default(),
         });
         let listener = Listener::start(
             ListenerConfig {
@@ -164,6 +170,10 @@ impl Handler for Shared {
             Op::WINDOW => request::window::run(&call, session, link),
             Op::ALLOCATE => request::allocate::run(&call, session, link),
             Op::SEEK => request::allocate::seek(&call, session, link),
+            Op::JOIN => request::group::join(&call, link),
+            Op::LANE => request::group::lane(&call, link),
+            Op::GATHER => request::group::gather(&call, link),
+            Op::COLLECTIVE => request::collective::run(&call, session, link),
             Op::PING => Ok(link.reply(header.reply())),
             Op(other) => Err(Refusal::new(
                 errno::EOPNOTSUPP,

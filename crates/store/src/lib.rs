@@ -11,6 +11,7 @@
 mod disk;
 mod error;
 mod label;
+mod physical;
 mod subfile;
 
 use std::path::PathBuf;

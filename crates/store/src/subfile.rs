@@ -134,6 +134,72 @@ impl Subfile {
         Ok(())
     }
 
+    /// Fills runs of memory, one after the other, from `offset` on; zeros where the subfile ends. One
+    /// system call when it can.
+    ///
+    /// # Safety
+    /// Each address must be mapped and writable for its length while this runs, and nobody may hold
+    /// a slice of it.
+    pub unsafe fn read_raw_at(
+        &self,
+        runs: &[(*mut u8, usize)],
+        mut offset: u64,
+    ) -> Result<(), StoreError> {
+        use std::os::fd::AsRawFd;
+        let mut slices: Vec<libc::iovec> = runs
+            .iter()
+            .map(|&(address, length)| libc::iovec {
+                iov_base: address.cast(),
+                iov_len: length,
+            })
+            .collect();
+        let mut rest = &mut slices[..];
+        loop {
+            while rest.first().is_some_and(|first| first.iov_len == 0) {
+                rest = &mut std::mem::take(&mut rest)[1..];
+            }
+            if rest.is_empty() {
+                return Ok(());
+            }
+            let count = rest.len().min(libc::UIO_MAXIOV as usize);
+            // SAFETY: the caller's promise; the kernel copies and checks every access itself.
+            let got = unsafe {
+                libc::preadv(
+                    self.file.as_raw_fd(),
+                    rest.as_ptr(),
+                    count as libc::c_int,
+                    offset as libc::off_t,
+                )
+            };
+            if got < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(StoreError::io("read", &self.path)(error));
+                }
+                continue;
+            }
+            if got == 0 {
+                for slice in rest {
+                    // SAFETY: the caller's promise.
+                    unsafe { slice.iov_base.cast::<u8>().write_bytes(0, slice.iov_len) };
+                }
+                return Ok(());
+            }
+            offset += got as u64;
+            let mut got = got as usize;
+            for slice in &mut *rest {
+                let step = got.min(slice.iov_len);
+                slice.iov_base = slice.iov_base.wrapping_byte_add(step);
+                slice.iov_len -= step;
+                got -= step;
+            }
+        }
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Whether the subfile still has its name; a removed one takes no more bytes for anybody.
     pub fn is_linked(&self) -> bool {
         !self.removed.load(Ordering::Acquire)

@@ -2,6 +2,7 @@
 
 use super::directed::{Share, shares};
 use super::independent::Request;
+use std::ops::Range;
 use trireme_partition::Part;
 
 /// How whole blocks are dealt to members in the I/O phase.
@@ -43,6 +44,20 @@ impl Conforming {
             })
             .collect()
     }
+}
+
+/// The contiguous range of the file that a member moves in the I/O phase, when all of them together
+/// move `span`: equal shares, cut at multiples of `align`, so that no two members share a stripe unit.
+pub fn domain(span: Range<u64>, member: u32, members: u32, align: u64) -> Range<u64> {
+    let align = align.max(1);
+    let first = span.start / align;
+    let units = span.end.div_ceil(align).saturating_sub(first);
+    let each = units.div_ceil(u64::from(members.max(1))).max(1);
+    let cut = |member: u64| {
+        let unit = first.saturating_add(each.saturating_mul(member));
+        unit.saturating_mul(align).clamp(span.start, span.end)
+    };
+    cut(member.into())..cut(u64::from(member) + 1)
 }
 
 /// What one member passes to another between the phases.

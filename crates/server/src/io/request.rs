@@ -5,6 +5,8 @@ use trireme_proto::{Header, Refusal, refusal::errno};
 use super::Shared;
 
 pub mod allocate;
+pub mod collective;
+pub mod group;
 pub mod list;
 pub mod read;
 pub mod remove;

@@ -18,7 +18,7 @@ pub struct Session {
     pub buffer: Buffer,
     /// A second one, where received bytes and bytes of the disk meet.
     pub other: Buffer,
-    pub window: Option<Window>,
+    pub window: Option<Arc<Window>>,
 }
 
 impl Session {

@@ -1,6 +1,7 @@
 //! `WINDOW`: from now on, payloads may lie in memory that the client shares with this server.
 
 use std::io;
+use std::sync::Arc;
 
 use trireme_net::{Link, Window};
 use trireme_proto::{Refusal, refusal::errno};
@@ -19,6 +20,6 @@ pub fn run(
         .ok_or_else(|| Refusal::new(errno::EINVAL, "no descriptor came with the window"))?;
     let window = Window::open(descriptor, call.header.length.get())
         .map_err(|error| Refusal::io("the shared window is refused", &error))?;
-    session.window = Some(window);
+    session.window = Some(Arc::new(window));
     Ok(link.reply(call.header.reply()))
 }

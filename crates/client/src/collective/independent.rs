@@ -1,0 +1,28 @@
+//! Each member alone, through its view and the servers' caches; a meeting ends it.
+
+use super::access::Access;
+use super::serve::Memory;
+use super::{Method, Report, meet};
+use crate::file::File;
+use crate::{Group, Result};
+
+pub(crate) fn run(
+    file: &File,
+    group: &Group,
+    access: &Access,
+    memory: Memory,
+    write: bool,
+) -> Result<Report> {
+    let view = file.view(access.part());
+    let all = 0..memory.length() as u64;
+    let mine = if write {
+        // SAFETY: the caller of the collective lends the buffer until it returns.
+        view.write_at(unsafe { memory.slice(&all) }, 0)
+    } else {
+        // SAFETY: as above, and nobody else has it.
+        view.read_at(unsafe { memory.slice_mut(&all) }, 0).map(drop)
+    };
+    meet(group, mine.as_ref().map(|()| ()))?;
+    mine?;
+    Ok(Report::new(Method::Independent, access))
+}

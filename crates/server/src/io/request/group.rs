@@ -1,0 +1,93 @@
+//! `JOIN`, `LANE` and `GATHER`: processes find each other, stay in touch and meet.
+
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use trireme_net::{Deadline, Link};
+use trireme_proto::message::group::{Gather, Gathered, Join, Lane};
+use trireme_proto::{Op, Refusal, limits, refusal::errno};
+use zerocopy::little_endian::U64;
+
+use super::Call;
+use crate::io::group::{Came, LOOK};
+
+/// How long the asker will wait.
+pub fn patience(call: &Call<'_>) -> Deadline {
+    match call.header.patience_ms.get() {
+        0 => Deadline::after(limits::CALL_TIME),
+        ms => Deadline::after(Duration::from_millis(ms.into())),
+    }
+}
+
+/// Waits for all members; answers with the group's number.
+pub fn join(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal> {
+    let join: Join = trireme_proto::decode(call.body)?;
+    let joined = call.shared.groups.join(&join, link, patience(call))?;
+    Ok(link.reply_body(call.header, &joined))
+}
+
+/// Answers, and then leaves the connection to those who direct transfers until it ends.
+pub fn lane(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal> {
+    let lane: Lane = trireme_proto::decode(call.body)?;
+    let backchannel = link.backchannel();
+    let groups = &call.shared.groups;
+    groups.park(&lane.seat, &lane.name, lane.lane, backchannel.clone())?;
+    let replied = link.reply(call.header.reply());
+    if replied.is_ok() {
+        while backchannel.is_open(Duration::from_secs(60)) {}
+    }
+    groups.leave(&lane.seat, lane.lane, &backchannel);
+    Ok(Err(replied.err().unwrap_or_else(|| {
+        io::ErrorKind::ConnectionAborted.into()
+    })))
+}
+
+/// Takes the member's payload and answers with everybody's.
+pub fn gather(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal> {
+    let body: Gather = trireme_proto::decode(call.body)?;
+    let room = call.shared.groups.room(&body.seat)?;
+    let share = limits::PAYLOAD_BYTES as usize / body.seat.size as usize;
+    if link.payload_left() > share {
+        let why = format!(
+            "a member brings {} bytes, the limit for {} members is {share} each",
+            link.payload_left(),
+            body.seat.size
+        );
+        return Err(Refusal::new(errno::EINVAL, why));
+    }
+    let mut bytes = vec![0; link.payload_left()];
+    if let Err(error) = link.receive_payload(&mut bytes) {
+        return Ok(Err(error));
+    }
+    let meeting = room.gather(body.sequence)?;
+    if let Came::Last(all, _) = meeting.come(body.seat.rank, bytes)? {
+        meeting.conclude(Ok(all));
+    }
+    let backchannel = link.backchannel();
+    let outcome = meeting.wait(patience(call), LOOK, || {
+        room.give_up_on_the_gone(&meeting);
+        if !backchannel.is_open(Duration::ZERO) {
+            meeting.lost(body.seat.rank, &room.went_away(body.seat.rank));
+        }
+    });
+    room.end_gather(body.sequence, outcome.as_ref().err());
+    let all = outcome?;
+    let gathered = Gathered {
+        lengths: all.iter().map(|bytes| bytes.len() as u32).collect(),
+    };
+    let slices: Vec<IoSlice<'_>> = all.iter().map(|bytes| IoSlice::new(bytes)).collect();
+    Ok(link.reply_with(
+        call.header.reply(),
+        &trireme_proto::encode(&gathered),
+        &slices,
+    ))
+}
+
+/// Tells a waiting member that its collective goes on.
+pub fn progress(call: &Call<'_>, link: &mut Link, blocks: u64) {
+    let mut header = call.header.reply();
+    header.op.set(Op::PROGRESS.0);
+    header.length = U64::new(blocks);
+    // Who does not hear it is gone, which its lanes show.
+    let _ = link.reply(header);
+}

@@ -1,0 +1,87 @@
+//! Where bytes lie on the disk itself: worth knowing only where a disk has an arm to move.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+
+use crate::Subfile;
+
+/// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`.
+const FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
+
+/// The kernel's `struct fiemap` with room for one extent.
+#[repr(C)]
+#[derive(Default)]
+struct Map {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extent: Extent,
+}
+
+/// The kernel's `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+impl Subfile {
+    /// Whether the subfile is on a rotating disk, as far as the kernel knows.
+    pub fn has_an_arm(&self) -> bool {
+        let Ok(data) = self.file().metadata() else {
+            return false;
+        };
+        let (major, minor) = (libc::major(data.dev()), libc::minor(data.dev()));
+        // A partition has no queue of its own; its disk's is one level up.
+        ["queue", "../queue"].iter().any(|queue| {
+            let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
+            std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+        })
+    }
+
+    /// The disk's address of the byte at `offset`; `None` where nothing is stored yet or the file
+    /// system does not say.
+    pub fn position(&self, offset: u64) -> Option<u64> {
+        let mut map = Map {
+            start: offset,
+            length: 1,
+            count: 1,
+            ..Map::default()
+        };
+        // SAFETY: the kernel writes at most one extent, for which `map` has room.
+        let done = unsafe { libc::ioctl(self.as_fd().as_raw_fd(), FIEMAP, &raw mut map) };
+        (done == 0 && map.mapped == 1)
+            .then(|| map.extent.physical + offset.saturating_sub(map.extent.logical))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn positions_grow_within_an_extent_or_are_unknown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let file = std::fs::File::options()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        let subfile = crate::Subfile::new(file, path);
+        assert_eq!(subfile.position(0), None, "nothing is stored");
+        subfile.write_at(&[1; 64 << 10], 0).unwrap();
+        subfile.file().sync_all().unwrap();
+        if let (Some(first), Some(next)) = (subfile.position(0), subfile.position(4096)) {
+            assert_ne!(first, next);
+        }
+        let _ = subfile.has_an_arm();
+    }
+}
