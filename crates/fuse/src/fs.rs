@@ -191,14 +191,6 @@ impl Inner {
             .change_as(self.caller(header), request)
             .map_err(|error| errno(&error))
     }
-
-    /// Asks for a change as the cluster's root.
-    fn change_as_root(&self, request: meta::Request) -> Outcome<Response> {
-        let caller = self.trusted.then(Caller::default);
-        self.names
-            .change_as(caller, request)
-            .map_err(|error| errno(&error))
-    }
 }
 
 /// The error number that a program gets. A server that is away is an I/O error, not whatever the

@@ -174,7 +174,7 @@ impl Inner {
                 }
             })
         };
-        let change = SetAttr {
+        let mut change = SetAttr {
             mode: has(set::MODE).then_some(what.mode & 0o7777),
             uid: has(set::UID).then_some(what.uid),
             gid: has(set::GID).then_some(what.gid),
@@ -182,7 +182,10 @@ impl Inner {
             mtime: time(set::MTIME, set::MTIME_NOW, what.mtime, what.mtimensec),
             ..SetAttr::default()
         };
-        // A call that changes nothing (chown -1 -1) still changes the time of change.
+        // A call that changes nothing (chown -1 -1) still changes the time of change and set-id bits.
+        if result.is_none() && change == SetAttr::default() {
+            change.strip_set_id = true;
+        }
         if result.is_none() || change != SetAttr::default() {
             let question = meta::Request::SetAttr {
                 place: Place::inode(inode),

@@ -6,7 +6,7 @@ use trireme_proto::message::meta::LockRange;
 
 use super::handle::Handle;
 use super::{Inner, Outcome, errno, library_errno, now};
-use crate::kernel::abi::{self, CopyFileRangeIn, ReadIn, WriteIn, WriteOut};
+use crate::kernel::abi::{self, CopyFileRangeIn, InHeader, ReadIn, WriteIn, WriteOut};
 use crate::kernel::{Reply, Request};
 
 /// Bytes that one `copy_file_range` copies at most: a signal need not wait longer.
@@ -63,7 +63,7 @@ impl Inner {
         let result = request.take::<WriteIn>().and_then(|(what, data)| {
             let handle = self.handles.file(what.fh)?;
             let data = data.get(..what.size as usize).ok_or(libc::EINVAL)?;
-            self.write_now(&handle, &what, data)?;
+            self.write_now(&request.header, &handle, &what, data)?;
             Ok(WriteOut {
                 size: what.size,
                 padding: 0,
@@ -72,9 +72,15 @@ impl Inner {
         reply.result(result);
     }
 
-    fn write_now(&self, handle: &Handle, what: &WriteIn, data: &[u8]) -> Outcome<()> {
+    fn write_now(
+        &self,
+        header: &InHeader,
+        handle: &Handle,
+        what: &WriteIn,
+        data: &[u8],
+    ) -> Outcome<()> {
         if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
-            self.strip_set_id(handle.inode)?;
+            self.strip_set_id(header, handle.inode)?;
         }
         let _awake = self.wake(handle)?;
         let offset = if handle.append && what.flags as i32 & libc::O_APPEND != 0 {

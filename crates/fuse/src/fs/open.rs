@@ -75,7 +75,7 @@ impl Inner {
             return Err(libc::ESTALE);
         }
         if what.open_flags & abi::OPEN_KILL_SUIDGID != 0 {
-            self.strip_set_id(inode)?;
+            self.strip_set_id(&request.header, inode)?;
         }
         Ok(self.keep(inode, file, what.flags))
     }
@@ -208,7 +208,7 @@ impl Inner {
     }
 
     /// The end of a write by somebody who must not leave set-id bits behind.
-    pub(super) fn strip_set_id(&self, inode: u64) -> Outcome<()> {
+    pub(super) fn strip_set_id(&self, header: &InHeader, inode: u64) -> Outcome<()> {
         let has = self.nodes.with(inode, |node| node.attr.mode & 0o6000 != 0);
         if has == Some(false) {
             return Ok(());
@@ -222,7 +222,7 @@ impl Inner {
             follow: false,
             set,
         };
-        if let meta::Response::Entry(entry) = self.change_as_root(question)? {
+        if let meta::Response::Entry(entry) = self.change(header, question)? {
             self.nodes.note(&entry, 0);
         }
         Ok(())

@@ -174,7 +174,6 @@ impl Inner {
                 Err(failure) => return done(Err(failure)),
             };
         let inner = self.clone();
-        let privileged = caller.is_root();
         self.queue.submit_as(
             soft,
             move |txn| {
@@ -184,7 +183,7 @@ impl Inner {
                     // Somebody may have opened it for writing again meanwhile.
                     settle: settle && inner.sessions().no_writer(inode),
                     exact: None,
-                    privileged,
+                    writer: caller.clone(),
                     when,
                 };
                 attribute::written(txn, inode, &what).map(|node| node.attr(inode))
@@ -241,7 +240,6 @@ impl Inner {
             self.leave_unsettled(inode);
         }
         let inner = self.clone();
-        let privileged = caller.is_root();
         self.queue.submit_as(
             soft,
             move |txn| {
@@ -252,7 +250,7 @@ impl Inner {
                     stamp: size.is_some(),
                     settle,
                     exact: None,
-                    privileged,
+                    writer: caller.clone(),
                     when,
                 };
                 match attribute::written(txn, inode, &what) {
@@ -387,7 +385,7 @@ impl Inner {
                     stamp: false,
                     settle: true,
                     exact: Some(exact),
-                    privileged: true,
+                    writer: Caller::default(),
                     when: None,
                 };
                 attribute::written(txn, inode, &what)?;

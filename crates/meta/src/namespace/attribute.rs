@@ -6,7 +6,7 @@ use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime, Time};
+use trireme_proto::message::meta::{Caller, Kind, Place, SetAttr, SetTime, Time};
 
 /// Changes attributes.
 pub fn set(
@@ -30,7 +30,7 @@ pub fn set(
             return Err(explain(Errno::Perm, what));
         }
         (node.uid, node.gid) = to;
-        node.mode = without_set_id(&node);
+        node.mode = without_set_id(caller, &node);
     }
     if let Some(mode) = change.mode {
         require_owner(context, &node)?;
@@ -43,7 +43,7 @@ pub fn set(
         }
     }
     if change.strip_set_id {
-        node.mode = without_set_id(&node);
+        node.mode = without_set_id(caller, &node);
     }
     let times = [change.atime, change.mtime];
     if times
@@ -106,8 +106,8 @@ pub struct Written {
     pub exact: Option<u64>,
     /// Its times change.
     pub stamp: bool,
-    /// The writer may keep set-id bits (root).
-    pub privileged: bool,
+    /// Who wrote: root keeps set-id bits.
+    pub writer: Caller,
     /// When it last wrote, as far as it knows.
     pub when: Option<Time>,
 }
@@ -123,8 +123,8 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
         let when = what.when.map_or(txn.now, |when| when.min(txn.now));
         node.mtime = when;
         node.ctime = node.ctime.max(when);
-        if !what.privileged {
-            node.mode = without_set_id(&node);
+        if !what.writer.is_root() {
+            node.mode = without_set_id(&what.writer, &node);
         }
     }
     if let Some(exact) = what.exact {
@@ -173,7 +173,7 @@ pub fn begin_truncate(
     node.settled = false;
     node.touched = true;
     if !context.caller.is_root() {
-        node.mode = without_set_id(&node);
+        node.mode = without_set_id(context.caller, &node);
     }
     put_inode(txn, id, &node);
     txn.put(key::todo(id, 1), &Todo::Truncate(size));
