@@ -1,7 +1,10 @@
 //! An open file: reads and writes at offsets over all its servers, size, sync.
 
 mod close;
+mod sparse;
 mod stream;
+
+pub use close::Times;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,6 +54,11 @@ pub(crate) struct Inner {
 }
 
 impl File {
+    /// A file that the manager has opened ([`Namespace::open`](crate::Namespace::open)).
+    pub fn adopt(cluster: &Cluster, opened: crate::namespace::OpenFile) -> Result<File> {
+        File::new(cluster, opened.opened)
+    }
+
     /// A file that the manager has opened.
     pub(crate) fn new(cluster: &Cluster, opened: Opened) -> Result<File> {
         let layout = opened
@@ -100,6 +108,21 @@ impl File {
     /// How its bytes are spread.
     pub fn layout(&self) -> &Layout {
         &self.inner.layout
+    }
+
+    /// What the servers let the holder of this opening do.
+    pub fn grant(&self) -> trireme_proto::key::Grant {
+        self.inner.opened.grant
+    }
+
+    /// The opening's number at the manager.
+    pub fn opening(&self) -> u64 {
+        self.inner.opened.open
+    }
+
+    /// Somebody else on this client set the file's size: nothing that this opening wrote is beyond it.
+    pub fn was_cut(&self, size: u64) {
+        self.inner.truncated(size);
     }
 
     /// Its number.
@@ -249,10 +272,10 @@ impl Inner {
         }
     }
 
-    /// After a truncation the furthest byte written is not beyond the new size.
+    /// After a truncation the furthest byte written is not beyond the new size. The manager carried
+    /// it out and knows of it.
     pub(crate) fn truncated(&self, size: u64) {
         self.end.fetch_min(size, Ordering::Relaxed);
-        self.wrote.store(true, Ordering::Relaxed);
     }
 
     /// Remembers that this server has something of ours, or said something, in this incarnation.
@@ -445,7 +468,11 @@ impl Inner {
             }
         }
         result?;
-        self.report()
+        self.report()?;
+        if self.cluster.options().soft_names {
+            self.cluster.namespace().sync()?;
+        }
+        Ok(())
     }
 }
 

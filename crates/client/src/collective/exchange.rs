@@ -220,12 +220,11 @@ struct PeerWire<'a> {
 impl PeerWire<'_> {
     fn with<T>(&self, run: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
         let kept = lock(&self.door.peers).remove(&self.rank);
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => {
-                let door = self.door;
-                Connection::connect(&self.endpoint, &door.key, door.identity, self.deadline)?
-            }
+        let mut connection = if let Some(connection) = kept {
+            connection
+        } else {
+            let door = self.door;
+            Connection::connect(&self.endpoint, &door.key, door.identity, self.deadline)?
         };
         let result = run(&mut connection)?;
         lock(&self.door.peers).insert(self.rank, connection);

@@ -22,7 +22,7 @@ pub(crate) fn run(
         // SAFETY: as above, and nobody else has it.
         view.read_at(unsafe { memory.slice_mut(&all) }, 0).map(drop)
     };
-    meet(group, mine.as_ref().map(|()| ()))?;
+    meet(group, mine.as_ref().copied())?;
     mine?;
     Ok(Report::new(Method::Independent, access))
 }

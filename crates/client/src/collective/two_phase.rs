@@ -81,7 +81,7 @@ fn exchange(
         &cards,
     );
     let mine = members.and_then(|members| phases(inner, group, &members, write));
-    meet(group, mine.as_ref().map(|()| ()))?;
+    meet(group, mine.as_ref().copied())?;
     drop(open);
     mine?;
     Ok(Report::new(Method::TwoPhase, access))
