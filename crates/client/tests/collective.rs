@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use trireme::embedded::Embedded;
 use trireme::{
     ArraySpec, Cluster, Collective, Dist, File, Group, LayoutWish, Method, OpenOptions, Options,
-    Part, Partition,
+    Part, Partition, Schedule, TransferOptions,
 };
 use trireme_partition::{Extent, READ_PATTERNS, WRITE_PATTERNS};
 
@@ -354,6 +354,42 @@ fn calls_that_do_not_match_and_bad_arguments_are_errors_for_all() {
             let mut back = [0; 100];
             collective.read(&mut back).unwrap();
             assert_eq!(back, [2; 100]);
+        }
+    });
+}
+
+#[test]
+fn the_schedule_of_a_call_changes_nothing_but_speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 3).unwrap();
+    let partition = Partition::named("wcc", 8, 8 * 64 * 97, 4).unwrap();
+    together(&embedded, 4, Transport::Here, |cluster, group| {
+        let part = partition.part(group.rank()).unwrap();
+        let mine = bytes_of(&part);
+        for method in Method::ALL {
+            for schedule in Schedule::ALL {
+                let file = open(cluster, &format!("/{method}-{schedule}"), 1000);
+                let transfer = TransferOptions {
+                    schedule,
+                    block: 4096,
+                    ..TransferOptions::default()
+                };
+                let collective = Collective::new(&file, group)
+                    .view(part.clone())
+                    .method(method)
+                    .transfer(transfer);
+                collective.write(&mine).unwrap();
+                let mut back = vec![0; mine.len()];
+                collective.read(&mut back).unwrap();
+                assert!(back == mine, "{method} {schedule}");
+                let mut plain = vec![0; 5000];
+                file.read_at_with(transfer, &mut plain, 10).unwrap();
+                assert!(
+                    (10..5010)
+                        .zip(&plain)
+                        .all(|(at, byte)| content(at) == *byte)
+                );
+            }
         }
     });
 }
