@@ -393,3 +393,56 @@ fn the_schedule_of_a_call_changes_nothing_but_speed() {
         }
     });
 }
+
+#[test]
+fn what_others_write_into_the_holes_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 2).unwrap();
+    const RECORDS: u64 = 3000;
+    let holes = Part::strided(20, 10, 30, RECORDS).unwrap();
+    for method in Method::ALL {
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let path = format!("/holes-{method}");
+        std::thread::scope(|scope| {
+            // Somebody outside the group writes every third record, again and again.
+            scope.spawn(|| {
+                let cluster = embedded.connect().unwrap();
+                let file = open(&cluster, &path, 1000);
+                let mut round = 0u8;
+                while !done.load(Ordering::SeqCst) {
+                    round = round.wrapping_add(1);
+                    for record in (0..RECORDS).step_by(17) {
+                        let bytes = [round; 10];
+                        file.write_at(&bytes, 20 + record * 30).unwrap();
+                        let mut back = [0; 10];
+                        file.read_exact_at(&mut back, 20 + record * 30).unwrap();
+                        assert_eq!(back, bytes, "{method}: record {record}, written just now");
+                    }
+                }
+            });
+            together(&embedded, 2, Transport::Here, |cluster, group| {
+                let file = open(cluster, &path, 1000);
+                let part = Part::strided(u64::from(group.rank()) * 10, 10, 30, RECORDS).unwrap();
+                for round in 0..30 {
+                    let mine = vec![round; part.size() as usize];
+                    let collective = Collective::new(&file, group)
+                        .view(part.clone())
+                        .method(method);
+                    collective.write(&mine).unwrap();
+                    let mut back = vec![0xff; mine.len()];
+                    collective.read(&mut back).unwrap();
+                    assert!(back == mine);
+                }
+            });
+            done.store(true, Ordering::SeqCst);
+        });
+        let cluster = embedded.connect().unwrap();
+        let mut others = vec![0; holes.size() as usize];
+        let view = open(&cluster, &path, 1000);
+        view.view(&holes).read_at(&mut others, 0).unwrap();
+        for (number, record) in others.chunks(10).enumerate() {
+            let touched = number % 17 == 0;
+            assert!(touched || record.iter().all(|byte| *byte == 0), "record {number}");
+        }
+    }
+}
