@@ -208,12 +208,16 @@ fn random_views_with_holes_and_overlaps() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = Embedded::start_both(dir.path(), 3).unwrap();
     let mut runner = TestRunner::deterministic();
-    let cases: Vec<(Vec<Part>, u64)> = (0..60)
+    let mut cases: Vec<(Vec<Part>, u64)> = (0..60)
         .map(|number| {
             let parts = views(4).new_tree(&mut runner).unwrap().current();
             (parts, [17, 1000, 4096, 65536][number % 4])
         })
         .collect();
+    // As many bytes as a unit has, but some twice and some not at all.
+    let piece = |offset, len| Part::contiguous(offset, len).unwrap();
+    let parts = vec![piece(0, 60), piece(40, 40), piece(300, 70), piece(330, 30)];
+    cases.push((parts, 100));
     for transport in [Transport::Here, Transport::Mixed] {
         together(&embedded, 4, transport, |cluster, group| {
             for (number, (parts, unit)) in cases.iter().enumerate() {
