@@ -446,7 +446,10 @@ fn what_others_write_into_the_holes_stays() {
         view.view(&holes).read_at(&mut others, 0).unwrap();
         for (number, record) in others.chunks(10).enumerate() {
             let touched = number % 17 == 0;
-            assert!(touched || record.iter().all(|byte| *byte == 0), "record {number}");
+            assert!(
+                touched || record.iter().all(|byte| *byte == 0),
+                "record {number}"
+            );
         }
     }
 }
