@@ -306,7 +306,7 @@ fn who_waits_for_a_lock_is_interrupted_and_told_of_deadlocks() {
     if mount_support::have("deadlock", &["perl"]) {
         let script = r#"
             use Fcntl; my ($path, $mine, $theirs, $flag) = @ARGV;
-            open(my $f, "+<", $path) or die; my $pack = sub { pack("s s l! l! i", F_WRLCK, 0, $_[0], 1, 0) };
+            open(my $f, "+<", $path) or die; my $pack = sub { pack("s s x4 q q i x4", F_WRLCK, 0, $_[0], 1, 0) };
             fcntl($f, F_SETLK, $pack->($mine)) or die "first: $!";
             open(my $t, ">", "$flag.$mine"); close $t;
             select(undef, undef, undef, 0.01) until -e "$flag.$theirs";

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod crew;
+mod disk;
 mod emulated;
 mod growth;
 mod meta;
@@ -27,6 +28,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Cluster(cluster::Args),
+    Disk(disk::Args),
     Growth(growth::Args),
     Meta(meta::Args),
     Patterns(patterns::Args),
@@ -40,6 +42,7 @@ enum What {
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
         What::Cluster(args) => cluster::run(context, args),
+        What::Disk(args) => disk::run(context, args),
         What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
         What::Patterns(args) => patterns::run(context, args),

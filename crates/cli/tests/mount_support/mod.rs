@@ -74,6 +74,11 @@ impl Sea {
         &mut self.mounts[number].process
     }
 
+    /// An empty directory beside the cluster's.
+    pub fn dir(&self, name: &str) -> PathBuf {
+        self.local_dir(name)
+    }
+
     /// A directory of the local file system, for comparison.
     pub fn local_dir(&self, name: &str) -> PathBuf {
         let place = self.dir.path().join(name);

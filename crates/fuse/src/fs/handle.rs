@@ -1,7 +1,7 @@
 //! Open files and directories of a mount, by the numbers that the kernel names them with.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use trireme::File;
@@ -20,6 +20,8 @@ pub(super) struct Handle {
     pub direct: bool,
     /// Reading leaves the access time alone.
     pub no_atime: bool,
+    /// A lock was taken through it.
+    pub locked: AtomicBool,
     /// True while the manager takes it as closed for writing: whoever writes wakes it first.
     pub resting: RwLock<bool>,
 }

@@ -1,7 +1,7 @@
 //! fcntl and flock locks. The manager says yes or no; who waits is asked for again and again by one
 //! thread, so that no wait occupies a thread that serves requests, and a signal ends it at once.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,14 +28,16 @@ struct State {
     waiting: Vec<Waiter>,
     /// Asked for right now, outside the list; and whether a signal came for it.
     current: Option<(u64, bool)>,
-    /// Owners that have or had a lock on an inode: only they need unlocking when they close it.
-    owners: HashSet<(u64, u64, bool)>,
+    /// Owners that have or had a lock on an inode, and the opening they got it through: only they
+    /// need unlocking when they close it.
+    owners: HashMap<(u64, u64, bool), u64>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     reply: Reply,
     range: LockRange,
+    fh: u64,
     next: Instant,
     pause: Duration,
 }
@@ -126,7 +128,7 @@ impl Inner {
             let mut waiter = state.waiting.remove(place);
             state.current = Some((waiter.reply.unique(), false));
             drop(state);
-            let result = self.try_lock(&waiter.range, true);
+            let result = self.try_lock(&waiter.range, waiter.fh, true);
             state = waiters.state();
             let signalled = state.current.take().is_some_and(|(_, signalled)| signalled);
             match result {
@@ -150,11 +152,14 @@ impl Inner {
         state.waiting.clear();
     }
 
-    fn try_lock(&self, range: &LockRange, wait: bool) -> Outcome<()> {
+    fn try_lock(&self, range: &LockRange, fh: u64, wait: bool) -> Outcome<()> {
         let locked = self.names.lock_once(*range, wait);
         let (others, ctime) = locked.map_err(|error| errno(&error))?;
         let owner = (range.inode, range.owner, range.flock);
-        self.waiters.state().owners.insert(owner);
+        self.waiters.state().owners.insert(owner, fh);
+        if let Ok(handle) = self.handles.file(fh) {
+            handle.locked.store(true, Ordering::SeqCst);
+        }
         self.refresh(range.inode, others, ctime);
         Ok(())
     }
@@ -191,12 +196,13 @@ impl Inner {
             reply.outcome(result);
             return;
         }
-        match self.try_lock(&range, wait) {
+        match self.try_lock(&range, what.fh, wait) {
             Err(libc::EAGAIN) if wait => {
                 let mut state = self.waiters.state();
                 state.waiting.push(Waiter {
                     reply,
                     range,
+                    fh: what.fh,
                     next: Instant::now() + PAUSE,
                     pause: PAUSE,
                 });
@@ -237,10 +243,25 @@ impl Inner {
         reply.result(result);
     }
 
+    /// The last user of an opening lets go: so do locks that belong to the opening itself.
+    pub(super) fn unlock_opening(&self, fh: u64) {
+        let owners: Vec<_> = self
+            .waiters
+            .state()
+            .owners
+            .iter()
+            .filter(|(_, through)| **through == fh)
+            .map(|(owner, _)| *owner)
+            .collect();
+        for (inode, owner, flock) in owners {
+            self.unlock_all(inode, owner, flock);
+        }
+    }
+
     /// An owner closes a file: its locks on it go, as POSIX wants.
     pub(super) fn unlock_all(&self, inode: u64, owner: u64, flock: bool) {
         let had = self.waiters.state().owners.remove(&(inode, owner, flock));
-        if !had {
+        if had.is_none() {
             return;
         }
         let range = LockRange {

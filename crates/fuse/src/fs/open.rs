@@ -1,5 +1,6 @@
 //! Opening, flushing and closing files.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use trireme::namespace::OpenFile;
@@ -131,6 +132,7 @@ impl Inner {
             append,
             direct,
             no_atime: flags as i32 & libc::O_NOATIME != 0,
+            locked: AtomicBool::new(false),
             resting: RwLock::new(false),
         });
         OpenOut {
@@ -291,6 +293,9 @@ impl Inner {
         let inode = handle.inode;
         if let Some(owner) = flock_owner {
             self.unlock_all(inode, owner, true);
+        }
+        if handle.locked.load(Ordering::SeqCst) {
+            self.unlock_opening(fh);
         }
         let (write, direct) = (handle.write, handle.direct);
         if let Err(errno) = self.settle(&handle) {
