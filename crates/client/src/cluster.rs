@@ -107,7 +107,9 @@ impl Cluster {
     /// Names, attributes, open files and locks at the manager.
     pub fn namespace(&self) -> Namespace {
         let namespace = &self.shared.namespace;
-        namespace.with_call_time(self.options.deadline)
+        namespace
+            .with_call_time(self.options.deadline)
+            .softly(self.options.soft_names)
     }
 
     /// Asks the manager for the map again.
@@ -187,7 +189,7 @@ impl Cluster {
 }
 
 impl Shared {
-    fn learn(&self, map: ClusterMap) {
+    fn learn(self: &Arc<Self>, map: ClusterMap) {
         let mut servers = self.servers.write().expect("no panic under this lock");
         for server in &map.servers {
             let mut endpoint = Endpoint::from_texts(&server.addresses);
@@ -199,6 +201,15 @@ impl Shared {
                 pool.set_endpoint(endpoint);
             } else {
                 let pool = Pool::new(endpoint, self.key.clone(), self.identity);
+                let weak = Arc::downgrade(self);
+                pool.find_with(move |deadline| {
+                    // The manager knows where a server is that was started elsewhere.
+                    if let Some(shared) = weak.upgrade()
+                        && let Ok(map) = shared.namespace.with_call_time(deadline.left()).map()
+                    {
+                        shared.learn(map);
+                    }
+                });
                 servers.insert(server.id, Arc::new(pool));
             }
         }

@@ -18,6 +18,7 @@ use trireme_net::{Address, Endpoint, random_bytes};
 use trireme_proto::Key;
 use trireme_server::io::{IoConfig, IoServer};
 use trireme_server::meta::{MetaConfig, MetaServer};
+use trireme_server::store::Options as StoreOptions;
 
 use crate::local::SocketDir;
 use crate::{Cluster, Descriptor, Error, Options, Result};
@@ -32,25 +33,37 @@ pub struct Embedded {
     tcp: bool,
     servers: Vec<Option<IoServer>>,
     manager: Option<MetaServer>,
+    store: StoreOptions,
 }
 
 impl Embedded {
     /// Starts a manager and `servers` I/O servers in `dir`, over Unix sockets.
     pub fn start(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, true, false)
+        Embedded::start_on(dir, servers, true, false, StoreOptions::default())
+    }
+
+    /// The same with I/O servers that work with their disks in another way.
+    pub fn start_with(dir: &Path, servers: u32, store: StoreOptions) -> Result<Embedded> {
+        Embedded::start_on(dir, servers, true, false, store)
     }
 
     /// The same over TCP on the loopback interface.
     pub fn start_tcp(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, false, true)
+        Embedded::start_on(dir, servers, false, true, StoreOptions::default())
     }
 
     /// The same over both: each client takes what suits it.
     pub fn start_both(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, true, true)
+        Embedded::start_on(dir, servers, true, true, StoreOptions::default())
     }
 
-    fn start_on(dir: &Path, servers: u32, unix: bool, tcp: bool) -> Result<Embedded> {
+    fn start_on(
+        dir: &Path,
+        servers: u32,
+        unix: bool,
+        tcp: bool,
+        store: StoreOptions,
+    ) -> Result<Embedded> {
         let token_key = crate::local::token_key(dir)?;
         let mut embedded = Embedded {
             dir: dir.into(),
@@ -61,6 +74,7 @@ impl Embedded {
             tcp,
             servers: Vec::new(),
             manager: None,
+            store,
         };
         embedded.start_manager()?;
         for server in 0..servers {
@@ -101,6 +115,7 @@ impl Embedded {
             server,
             cluster: 0,
             dirs: vec![self.dir.join(format!("io{server}"))],
+            store: self.store.clone(),
             listen: self.listen(&format!("io{server}")),
             key: self.key.clone(),
             token_key: self.token_key.clone(),

@@ -25,7 +25,8 @@ use std::time::Duration;
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_proto::message::meta::{
     Attr, Call, Caller, CheckReport, ClusterMap, DirEntry, Entry, LayoutWish, Life, Node, Place,
-    READDIR_LIMIT, RenameMode, Request, Response, SetAttr, SetTime, StatFs, XattrMode,
+    READDIR_LIMIT, RETRY_SECONDS, RenameMode, Request, Response, SetAttr, SetTime, StatFs,
+    XattrMode,
 };
 use trireme_proto::{Key, Op, Refusal, key::Grant, limits};
 
@@ -36,6 +37,7 @@ pub struct Namespace {
     shared: Arc<Shared>,
     call_time: Duration,
     caller: Option<Caller>,
+    soft: bool,
 }
 
 struct Shared {
@@ -87,6 +89,7 @@ impl Namespace {
             }),
             call_time: limits::CALL_TIME,
             caller: None,
+            soft: false,
         }
     }
 
@@ -106,6 +109,20 @@ impl Namespace {
         }
     }
 
+    /// The same whose changes are answered before they are safe from a power cut, as those of a local
+    /// file system are; [`Namespace::sync`] makes them so.
+    pub fn softly(&self, soft: bool) -> Namespace {
+        Namespace {
+            soft,
+            ..self.clone()
+        }
+    }
+
+    /// Makes all changes so far safe from a power cut.
+    pub fn sync(&self) -> Result<(), NetError> {
+        answer!(self.ask(Request::Sync)?, Response::Done => ())
+    }
+
     /// How long a call may take.
     pub fn call_time(&self) -> Duration {
         self.call_time
@@ -122,6 +139,7 @@ impl Namespace {
             &Call {
                 caller,
                 serial: 0,
+                soft: self.soft,
                 request,
             },
             Deadline::after(self.call_time),
@@ -139,12 +157,14 @@ impl Namespace {
         caller: Option<Caller>,
         request: Request,
     ) -> Result<Response, NetError> {
-        let deadline = Deadline::after(self.call_time);
+        let retry = Duration::from_secs(RETRY_SECONDS);
+        let deadline = Deadline::after(self.call_time.min(retry));
         let number = self.shared.serials.take();
         self.send(
             &Call {
                 caller,
                 serial: number.serial(),
+                soft: self.soft,
                 request,
             },
             deadline,
@@ -430,6 +450,7 @@ impl Namespace {
         let call = Call {
             caller: None,
             serial: 0,
+            soft: self.soft,
             request: Request::Check { repair },
         };
         // Reads everything: a large namespace takes its time.

@@ -19,7 +19,7 @@ use trireme_proto::key::Grant;
 
 pub(crate) use lane::Buffer;
 use lane::Lane;
-pub(crate) use plan::{Contiguous, Each, Frame, Packed, Plan};
+pub(crate) use plan::{Contiguous, Each, Frame, Packed, Plan, Ranges};
 
 /// How transfers are carried out. The defaults are what measured best; see `docs/semantics.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub(crate) struct Done {
     pub bytes: u64,
     /// The subfile's size, when fewer bytes came.
     pub size: u64,
+    /// To `STAT`: the subfile's last change, nanoseconds since 1970.
+    pub modified_ns: u64,
     /// The server's incarnation.
     pub incarnation: u64,
 }
@@ -131,7 +133,8 @@ pub(crate) fn run<P: Plan>(
                 .find_map(|lane| lane.late(job))
                 .expect("something is in flight"));
         }
-        wait(&mut lanes, job)?;
+        let writing = matches!(buffer, Buffer::Out(_));
+        wait(&mut lanes, job, writing && transfer.unsent() == 0)?;
     }
     for lane in lanes {
         lane.finish();
@@ -139,12 +142,17 @@ pub(crate) fn run<P: Plan>(
     Ok(())
 }
 
-/// Waits until some lane can go on.
-fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
+/// Waits until some lane can go on. With `acknowledgements` nothing but those is outstanding: then
+/// it is enough to wait for one server's, as all must come anyway, and to be woken once for many.
+fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>, acknowledgements: bool) -> Result<(), NetError> {
     let mut time = job.deadline.left();
     let mut fds = Vec::with_capacity(lanes.len());
     let mut waiting = Vec::with_capacity(lanes.len());
+    let one_is_enough = acknowledgements && lanes.iter().all(Lane::is_sent);
     for (number, lane) in lanes.iter().enumerate() {
+        if one_is_enough && !fds.is_empty() {
+            break;
+        }
         let (flags, pause) = lane.waits_for();
         if let Some(pause) = pause {
             time = time.min(pause);
@@ -174,6 +182,12 @@ fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
     drop(fds);
     for (number, events) in waiting {
         lanes[number].wake(events);
+    }
+    if one_is_enough {
+        // Likely answered meanwhile, too: looking is cheaper than being woken.
+        for lane in lanes {
+            lane.wake(PollFlags::IN);
+        }
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ mod tests {
             .write(true)
             .open(&path)
             .unwrap();
-        let subfile = crate::Subfile::new(file, path);
+        let subfile = crate::Subfile::new(file, path, &crate::Options::default()).unwrap();
         assert_eq!(subfile.position(0), None, "nothing is stored");
         subfile.write_at(&vec![1; 64 << 10], 0).unwrap();
         subfile.file().sync_all().unwrap();

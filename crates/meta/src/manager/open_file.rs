@@ -8,10 +8,14 @@ use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Reader, Txn};
 use crate::{key, record};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
 use trireme_proto::message::meta::{
-    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT,
+    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT, Time,
 };
+
+/// How long a truncation waits for others of the same file.
+const TURN_TIME: Duration = Duration::from_secs(30);
 
 impl Inner {
     fn grant(&self, inode: u64, access: OpenMode) -> Grant {
@@ -27,7 +31,7 @@ impl Inner {
     pub(super) fn open_file(
         self: &Arc<Self>,
         client: u64,
-        serial: u64,
+        serial: super::Once,
         caller: Caller,
         open: u64,
         place: Place,
@@ -147,12 +151,15 @@ impl Inner {
         }))
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn report(
         self: &Arc<Self>,
         client: u64,
         caller: Caller,
         open: u64,
-        size: Option<u64>,
+        size: u64,
+        when: Option<Time>,
+        [written, rest, soft]: [bool; 3],
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let inode = match self.sessions().opening(client, open) {
@@ -160,24 +167,69 @@ impl Inner {
             Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
             Err(failure) => return done(Err(failure)),
         };
-        let what = Written {
-            size,
-            settle: false,
-            exact: None,
-            privileged: caller.is_root(),
-        };
-        self.queue.submit(
-            move |txn| attribute::written(txn, inode, &what).map(|node| node.attr(inode)),
+        let settle = rest
+            && match self.sessions().rest(client, open) {
+                Ok(rested) => {
+                    if rested.wrote && !rested.settle {
+                        self.leave_unsettled(inode);
+                    }
+                    rested.settle
+                }
+                Err(failure) => return done(Err(failure)),
+            };
+        let inner = self.clone();
+        self.queue.submit_as(
+            soft,
+            move |txn| {
+                let what = Written {
+                    size: Some(size),
+                    stamp: written,
+                    // Somebody may have opened it for writing again meanwhile.
+                    settle: settle && inner.sessions().no_writer(inode),
+                    exact: None,
+                    writer: caller.clone(),
+                    when,
+                };
+                attribute::written(txn, inode, &what).map(|node| node.attr(inode))
+            },
             |result| done(result.map(Response::Attr)),
         );
     }
 
+    pub(super) fn resume(
+        self: &Arc<Self>,
+        client: u64,
+        open: u64,
+        soft: bool,
+        done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        let inode = match self.sessions().opening(client, open) {
+            Ok((inode, true)) => inode,
+            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+            Err(failure) => return done(Err(failure)),
+        };
+        let node = Reader::new(&self.cache).record::<Inode>(&key::inode(inode));
+        let settled = matches!(node, Ok(Some(node)) if node.settled);
+        // First the session, then the record: nobody settles in between.
+        if let Err(failure) = self.sessions().resume(client, open, settled) {
+            return done(Err(failure));
+        }
+        self.queue.submit_as(
+            soft,
+            move |txn| attribute::begin_writing(txn, inode).map(|_| ()),
+            |result| done(result.map(|()| Response::Done)),
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn close(
         self: &Arc<Self>,
         client: u64,
         caller: Caller,
         open: u64,
         size: Option<u64>,
+        when: Option<Time>,
+        soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let closed = match self.sessions().close(client, open) {
@@ -192,23 +244,25 @@ impl Inner {
             self.leave_unsettled(inode);
         }
         let inner = self.clone();
-        let privileged = caller.is_root();
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| {
                 // Somebody may have opened it for writing again meanwhile.
                 let settle = closed.settle && inner.sessions().no_writer(inode);
                 let what = Written {
                     size,
+                    stamp: size.is_some(),
                     settle,
                     exact: None,
-                    privileged,
+                    writer: caller.clone(),
+                    when,
                 };
                 match attribute::written(txn, inode, &what) {
-                    Err(failure) if failure.errno == Errno::Stale => Ok(()),
-                    result => result.map(|_| ()),
+                    Err(failure) if failure.errno == Errno::Stale => Ok(Response::Done),
+                    result => result.map(|node| Response::Attr(node.attr(inode))),
                 }
             },
-            |result| done(result.map(|()| Response::Done)),
+            done,
         );
     }
 
@@ -263,7 +317,7 @@ impl Inner {
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
         let nothing = size == 0 && !node.touched;
-        let _turn = self.take_turn(inode);
+        let _turn = self.take_turn(inode)?;
         let (caller, place) = (caller.clone(), place.clone());
         let (inode, node) = self.queue.run(move |txn| {
             let context = Context {
@@ -277,7 +331,15 @@ impl Inner {
             .layout()
             .ok_or_else(|| explain(Errno::Inval, "not a file"))?;
         if !nothing {
-            self.subfiles()?.truncate(inode, layout, size)?;
+            let cut = self
+                .subfiles()
+                .and_then(|subfiles| subfiles.truncate(inode, layout, size));
+            if let Err(failure) = cut {
+                // The caller hears that it failed, so it must not come true later, when others
+                // have written what it would cut off.
+                self.drop_truncate(inode)?;
+                return Err(failure);
+            }
         }
         let settle = self.sessions().truncated(inode, opened);
         let node = self
@@ -286,11 +348,22 @@ impl Inner {
         Ok(node.entry(inode))
     }
 
-    /// Finishes a truncate that a crash, or a server that was away, interrupted.
+    fn drop_truncate(&self, inode: u64) -> Result<(), Failure> {
+        self.queue.run(move |txn| {
+            attribute::drop_truncate(txn, inode);
+            Ok(())
+        })
+    }
+
+    /// Finishes a truncate that a crash of the manager interrupted, whose caller never heard how it
+    /// went; dropped as soon as somebody writes to the file.
     pub(super) fn resume_truncate(&self, inode: u64) -> Result<(), Failure> {
         let Some(_turn) = self.try_turn(inode) else {
             return Ok(());
         };
+        if !self.sessions().no_writer(inode) {
+            return self.drop_truncate(inode);
+        }
         let mut reader = Reader::uncached(&self.cache);
         let Some(Todo::Truncate(size)) = reader.record(&key::todo(inode, 1))? else {
             return Ok(());
@@ -332,9 +405,11 @@ impl Inner {
             if txn.bytes(&key::inode(inode))?.as_deref() == Some(&*seen) {
                 let what = Written {
                     size: None,
+                    stamp: false,
                     settle: true,
                     exact: Some(exact),
-                    privileged: true,
+                    writer: Caller::default(),
+                    when: None,
                 };
                 attribute::written(txn, inode, &what)?;
             }
@@ -342,15 +417,22 @@ impl Inner {
         })
     }
 
-    fn take_turn(&self, inode: u64) -> Turn<'_> {
+    /// Waits for others that cut the same file, each of whom has a deadline of its own.
+    fn take_turn(&self, inode: u64) -> Result<Turn<'_>, Failure> {
+        let begin = Instant::now();
         let mut cutting = self.cutting.lock().unwrap_or_else(PoisonError::into_inner);
         while !cutting.insert(inode) {
+            let Some(left) = TURN_TIME.checked_sub(begin.elapsed()) else {
+                let what = "others have been cutting the same file for too long; try again";
+                return Err(explain(Errno::TimedOut, what));
+            };
             cutting = self
                 .cut
-                .wait(cutting)
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(cutting, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
-        Turn { inner: self, inode }
+        Ok(Turn { inner: self, inode })
     }
 
     fn try_turn(&self, inode: u64) -> Option<Turn<'_>> {
