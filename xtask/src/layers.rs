@@ -55,7 +55,12 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ),
     (
         "trireme-mpiio",
-        &["trireme", "trireme-net", "trireme-proto", "trireme-partition"],
+        &[
+            "trireme",
+            "trireme-net",
+            "trireme-proto",
+            "trireme-partition",
+        ],
     ),
     ("xtask", &[]),
 ];

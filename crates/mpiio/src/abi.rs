@@ -155,8 +155,7 @@ fn of_library(name: &CStr) -> Option<Abi> {
         return None;
     }
     // SAFETY: only asks for a library that is there already.
-    let library =
-        unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     if library.is_null() || lookup(library, c"PMPI_File_open") == 0 {
         return None;
     }

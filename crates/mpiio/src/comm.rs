@@ -66,7 +66,10 @@ impl Comm {
             let said = u32::from_le_bytes(*said);
             if said != 0 {
                 let class = Class::at(said as usize - 1);
-                return Err(Failure::new(class, format!("rank {rank} failed: {class:?}")));
+                return Err(Failure::new(
+                    class,
+                    format!("rank {rank} failed: {class:?}"),
+                ));
             }
         }
         Ok(value)

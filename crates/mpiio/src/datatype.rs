@@ -118,9 +118,6 @@ pub fn decode(datatype: Handle) -> Result<Datatype> {
 }
 
 fn decode_at(handle: Handle, depth: u32) -> Result<Datatype> {
-    if handle == own()?.datatype_null {
-        return Err(Failure::new(Class::Type, "MPI_DATATYPE_NULL is not a type"));
-    }
     if depth > DEPTH {
         let why = format!("the type is nested more than {DEPTH} deep");
         return Err(Failure::new(Class::Type, why));
@@ -170,7 +167,8 @@ fn derived(combiner: i32, contents: &Contents, depth: u32) -> Result<Datatype> {
         decode_at(handle.ok_or_else(broken)?, depth + 1)
     };
     let int = |number: usize| contents.integers.get(number).copied().ok_or_else(broken);
-    let count = |number: usize| -> Result<u64> { u64::try_from(int(number)?).map_err(|_| broken()) };
+    let count =
+        |number: usize| -> Result<u64> { u64::try_from(int(number)?).map_err(|_| broken()) };
     let ints = |from: usize, n: usize| contents.integers.get(from..from + n).ok_or_else(broken);
     let counts = |from: usize, n: usize| -> Result<Vec<u64>> {
         let list = ints(from, n)?;

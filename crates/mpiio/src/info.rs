@@ -50,7 +50,10 @@ impl Open {
         ];
         let mut all = lock(&self.hints).clone();
         all.extend(own.map(|(key, value)| (key.to_owned(), value)));
-        mpi::info_of(all.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+        mpi::info_of(
+            all.iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        )
     }
 }
 

@@ -78,6 +78,10 @@ pub struct Extent {
 
 /// Measures a type.
 pub fn extent(datatype: Handle) -> Result<Extent> {
+    // MPI itself would end the program.
+    if datatype == own()?.datatype_null {
+        return Err(Failure::new(Class::Type, "MPI_DATATYPE_NULL is not a type"));
+    }
     let (mut size, mut lower, mut extent) = (0i64, 0i64, 0i64);
     check(
         "MPI_Type_size",

@@ -315,7 +315,10 @@ impl Open {
         }
         for (number, (write, report)) in lock(reports).iter().enumerate() {
             let what = if *write { "write" } else { "read" };
-            eprint!("trireme: {}: collective {number}, {what}, {report}", self.path);
+            eprint!(
+                "trireme: {}: collective {number}, {what}, {report}",
+                self.path
+            );
         }
     }
 }

@@ -78,11 +78,7 @@ impl Routine {
     }
 
     /// In the order of ranks, everybody must say how much, even who has nothing to move.
-    fn line_up(
-        &self,
-        open: &Open,
-        prepared: &mut Result<(Transfer, Memory)>,
-    ) -> Result<()> {
+    fn line_up(&self, open: &Open, prepared: &mut Result<(Transfer, Memory)>) -> Result<()> {
         if self.place == Place::Ordered {
             let bytes = prepared.as_ref().map_or(0, |(_, memory)| memory.bytes);
             let at = open.ordered(bytes)?;

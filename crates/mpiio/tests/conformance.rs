@@ -61,7 +61,10 @@ fn reports_are_printed_at_close() {
         let output = world.run_with(mpi, 2, &environment, &program, &["trireme:/reported"]);
         fine(mpi, "transfer.c", &output);
         let said = said(&output);
-        assert!(said.contains("trireme: /reported: collective 0, write, two-phase"), "{said}");
+        assert!(
+            said.contains("trireme: /reported: collective 0, write, two-phase"),
+            "{said}"
+        );
     }
 }
 

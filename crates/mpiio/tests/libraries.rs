@@ -44,7 +44,9 @@ fn mpi4py() {
 #[test]
 fn parallel_hdf5_writes_the_same_file_as_elsewhere() {
     // Debian's h5py has a serial and a parallel build behind one name.
-    let Some(mpi) = python("h5py._debian_h5py_mpi") else { return };
+    let Some(mpi) = python("h5py._debian_h5py_mpi") else {
+        return;
+    };
     let world = World::new();
     let python = Path::new("/usr/bin/python3");
     let local = world.dir.path().join("slabs.h5");

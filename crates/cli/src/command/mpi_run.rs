@@ -40,7 +40,12 @@ pub struct Args {
     #[arg(long, env = "TRIREME_MPI_LIBRARY", value_name = "FILE")]
     library: Option<PathBuf>,
     /// The launcher or the program, with its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -63,7 +68,10 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     let mut environment: Vec<(&str, OsString)> = vec![("LD_PRELOAD", preload)];
     if let Some(name) = &context.cluster {
         let path = Path::new(name).canonicalize();
-        environment.push(("TRIREME_CLUSTER", path.map_or_else(|_| name.into(), Into::into)));
+        environment.push((
+            "TRIREME_CLUSTER",
+            path.map_or_else(|_| name.into(), Into::into),
+        ));
     }
     if let Some(prefix) = &args.prefix {
         environment.push(("TRIREME_PREFIX", prefix.into()));
@@ -129,7 +137,10 @@ fn launcher(program: &OsStr) -> Launcher {
     let said = String::from_utf8_lossy(&output.stdout);
     if said.contains("HYDRA") {
         Launcher::Hydra
-    } else if ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| said.contains(name)) {
+    } else if ["Open MPI", "OpenRTE", "PRRTE"]
+        .iter()
+        .any(|name| said.contains(name))
+    {
         Launcher::OpenMpi
     } else {
         Launcher::Other
@@ -140,7 +151,11 @@ fn launcher(program: &OsStr) -> Launcher {
 fn beside_us() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("where this program is")?;
     let dir = own.parent().context("where this program is")?;
-    let places = [dir.join(LIBRARY), dir.join("../lib").join(LIBRARY), dir.join("deps").join(LIBRARY)];
+    let places = [
+        dir.join(LIBRARY),
+        dir.join("../lib").join(LIBRARY),
+        dir.join("deps").join(LIBRARY),
+    ];
     places.iter().find(|place| place.exists()).cloned().with_context(|| {
         format!(
             "{LIBRARY} is not beside {}: build it (cargo build -p trireme-mpiio, with the same profile), \

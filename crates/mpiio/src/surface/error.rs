@@ -38,7 +38,10 @@ pub unsafe extern "C" fn PMPI_File_call_errhandler(file: usize, code: c_int) -> 
 /// MPI makes it; we remember which function it calls, to give it our handles.
 #[doc(hidden)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_create_errhandler(function: usize, handler: *mut c_void) -> c_int {
+pub unsafe extern "C" fn MPI_File_create_errhandler(
+    function: usize,
+    handler: *mut c_void,
+) -> c_int {
     let code = call!(c"PMPI_File_create_errhandler", function => usize, handler => *mut c_void);
     if code == 0 {
         let _: Result<()> = (|| {

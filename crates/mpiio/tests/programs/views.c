@@ -237,6 +237,11 @@ int main(int argc, char **argv)
     OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     code = MPI_File_write_at(file, 0, raw, 3, MPI_BYTE, &status);
     CHECK(code != MPI_SUCCESS);
+    CHECK(class_of(MPI_File_write_at(file, 0, raw, 1, MPI_DATATYPE_NULL, &status)) == MPI_ERR_TYPE);
+    code = MPI_File_set_view(file, -1, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+    CHECK(class_of(code) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_File_write_at_all(file, 0, raw, -1, MPI_INT, &status)) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_File_read_at(file, -1, raw, 1, MPI_INT, &status)) == MPI_ERR_ARG);
     MPI_Aint extent;
     OK(MPI_File_get_type_extent(file, MPI_DOUBLE, &extent));
     CHECK(extent == 8);

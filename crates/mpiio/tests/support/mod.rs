@@ -56,8 +56,14 @@ impl World {
 
     /// Compiles `tests/programs/NAME` with an MPI's compiler; `None`, and said, where there is none.
     pub fn compile(&self, mpi: &str, name: &str, libraries: &[&str]) -> Option<PathBuf> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
-        let compiler = if name.ends_with(".f90") { "mpif90" } else { "mpicc" };
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/programs")
+            .join(name);
+        let compiler = if name.ends_with(".f90") {
+            "mpif90"
+        } else {
+            "mpicc"
+        };
         let compiler = format!("{compiler}.{mpi}");
         let program = self.dir.path().join(format!("{name}.{mpi}"));
         let modules = self.dir.path().join(format!("modules.{mpi}"));
@@ -73,7 +79,11 @@ impl World {
             skip(name, &format!("{compiler} is not installed"));
             return None;
         };
-        assert!(output.status.success(), "{compiler} {name}: {}", said(&output));
+        assert!(
+            output.status.success(),
+            "{compiler} {name}: {}",
+            said(&output)
+        );
         Some(program)
     }
 
@@ -91,6 +101,20 @@ impl World {
         program: &Path,
         arguments: &[&str],
     ) -> Output {
+        self.command(mpi, ranks, environment, program, arguments)
+            .output()
+            .unwrap()
+    }
+
+    /// The command that a run is.
+    pub fn command(
+        &self,
+        mpi: &str,
+        ranks: u32,
+        environment: &[(&str, &str)],
+        program: &Path,
+        arguments: &[&str],
+    ) -> Command {
         let mut command = Command::new("timeout");
         command
             .args(["-k", "5", PATIENCE])
@@ -109,7 +133,7 @@ impl World {
             .current_dir(self.dir.path())
             .env("TRIREME_CLUSTER", &self.address)
             .envs(environment.iter().copied());
-        command.output().unwrap()
+        command
     }
 
     /// Compiles and runs a program under every MPI there is; it says itself that all is fine.
