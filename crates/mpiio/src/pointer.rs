@@ -46,6 +46,7 @@ impl Open {
             start: 0,
             end: 8,
             exclusive: true,
+            pid: std::process::id(),
         };
         let patience = self.cluster.options().deadline;
         let _held = self.cluster.namespace().lock(range, patience)?;
