@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What each crate may depend on among ours, apart from tests.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("trireme-partition", &[]),
     ("trireme-policy", &["trireme-partition"]),
     ("trireme-proto", &["trireme-partition"]),
@@ -39,10 +39,12 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "trireme-lab",
         &["trireme-sim", "trireme-policy", "trireme-partition"],
     ),
+    ("trireme-fuse", &["trireme", "trireme-net", "trireme-proto"]),
     (
         "trireme-cli",
         &[
             "trireme",
+            "trireme-fuse",
             "trireme-lab",
             "trireme-server",
             "trireme-net",

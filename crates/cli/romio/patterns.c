@@ -31,6 +31,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef MPICH_VERSION
+#error "this is another MPI: the benchmark's peer is MPICH with its ROMIO"
+#endif
+
 #define MIX 0x9e3779b97f4a7c15ull
 #define POISON 0xa5
 

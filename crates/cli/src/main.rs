@@ -17,6 +17,7 @@ Try:
   trireme cp -r results trireme:/                copy a directory in
   trireme ls -l /results                         look at it
   trireme where /results/big                     see which bytes lie on which server
+  trireme mount /mnt                             any program can use it
   trireme down --dir /tmp/t                      stop; the data stays";
 
 /// A parallel file system that you start without root, and a lab that simulates it.
@@ -47,6 +48,8 @@ enum Command {
     Df(Printing<command::df::Args>),
     Sync(Printing<command::sync::Args>),
     Fsck(Printing<command::fsck::Args>),
+    Mount(Printing<command::mount::Args>),
+    Umount(command::umount::Args),
     Bench(Printing<command::bench::Args>),
     Serve(command::serve::Args),
     Lab(command::lab::Args),
@@ -78,6 +81,8 @@ fn main() -> std::process::ExitCode {
         Command::Df(args) => args.run(context, command::df::run),
         Command::Sync(args) => args.run(context, command::sync::run),
         Command::Fsck(args) => args.run(context, command::fsck::run),
+        Command::Mount(args) => args.run(context, command::mount::run),
+        Command::Umount(args) => command::umount::run(&context, &args),
         Command::Bench(args) => args.run(context, command::bench::run),
         Command::Serve(args) => command::serve::run(&args),
         Command::Lab(args) => command::lab::run(&args),

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use trireme_net::NetError;
 use trireme_partition::Partition;
+use trireme_proto::Op;
 use trireme_proto::key::Grant;
-use trireme_proto::message::io::Stat;
-use trireme_proto::message::meta::{DirEntry, Entry, Kind, Layout, Place};
-use trireme_proto::{Header, Op};
+use trireme_proto::message::meta::{DirEntry, Entry, Kind, Layout, Place, Time};
 
+use crate::transfer::{self, Buffer, Each, Job};
 use crate::{Cluster, Error, Result};
 
 impl Cluster {
@@ -36,40 +36,67 @@ impl Cluster {
         if entry.attr.settled || entry.attr.kind != Kind::File {
             return Ok(());
         }
-        let Some(layout) = &entry.layout else {
-            return Ok(());
-        };
         let grants = self.namespace().inspect(vec![entry.attr.inode])?;
         let grant = grants
             .first()
             .ok_or_else(|| Error::Invalid("no grant".into()))?;
-        entry.attr.size = self.size_on_servers(layout, grant)?;
+        self.complete_with(entry, grant)
+    }
+
+    /// The same with a grant that is there already.
+    pub fn complete_with(&self, entry: &mut Entry, grant: &Grant) -> Result<()> {
+        if entry.attr.settled || entry.attr.kind != Kind::File {
+            return Ok(());
+        }
+        let Some(layout) = &entry.layout else {
+            return Ok(());
+        };
+        let (size, modified) = self.size_on_servers(layout, grant)?;
+        entry.attr.size = size;
+        // Written since the inode was last changed: the manager has not heard of it yet.
+        if modified > entry.attr.ctime {
+            entry.attr.mtime = modified;
+            entry.attr.ctime = modified;
+        }
         Ok(())
     }
 
-    fn size_on_servers(&self, layout: &Layout, grant: &Grant) -> Result<u64> {
+    fn size_on_servers(&self, layout: &Layout, grant: &Grant) -> Result<(u64, Time)> {
         let partition = Partition::striped(layout.unit, layout.servers.len() as u32, layout.first)?;
-        let deadline = self.deadline();
-        let mut size = 0;
-        for (part, server) in layout.servers.iter().enumerate() {
-            let stat: Stat = self.server(*server)?.with(deadline, |connection| {
-                let mut header = Header::request(Op::STAT);
-                header.file.set(grant.file);
-                header.token.set(grant.token.0);
-                header.add_flags(grant.rights.flags());
-                let reply = connection.call(&mut header, &[], &[], &mut [], deadline)?;
-                trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
-                    peer: connection.peer().to_owned(),
-                    source,
-                })
-            })?;
-            if stat.size > 0
-                && let Some(last) = partition.part(part as u32)?.to_file(stat.size - 1)
+        let servers: Vec<_> = layout
+            .servers
+            .iter()
+            .map(|id| self.server(*id))
+            .collect::<Result<_>>()?;
+        let job = Job {
+            servers: &servers,
+            grant: *grant,
+            options: self.options().transfer,
+            deadline: self.deadline(),
+            memory: None,
+            own: self.options().own,
+            seed: self.seed(),
+        };
+        let plan = Each {
+            op: Op::STAT,
+            lengths: vec![0; servers.len()],
+        };
+        let (mut size, mut modified) = (0, 0);
+        transfer::run(&job, plan, Buffer::In(&mut []), |done| {
+            modified = modified.max(done.modified_ns);
+            let part = partition.part(done.server);
+            if done.size > 0
+                && let Ok(part) = part
+                && let Some(last) = part.to_file(done.size - 1)
             {
                 size = size.max(last + 1);
             }
-        }
-        Ok(size)
+        })?;
+        let modified = Time {
+            seconds: (modified / 1_000_000_000) as i64,
+            nanos: (modified % 1_000_000_000) as u32,
+        };
+        Ok((size, modified))
     }
 
     /// All entries of a directory with attributes and right sizes, sorted by name.

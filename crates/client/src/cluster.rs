@@ -107,7 +107,9 @@ impl Cluster {
     /// Names, attributes, open files and locks at the manager.
     pub fn namespace(&self) -> Namespace {
         let namespace = &self.shared.namespace;
-        namespace.with_call_time(self.options.deadline)
+        namespace
+            .with_call_time(self.options.deadline)
+            .softly(self.options.soft_names)
     }
 
     /// Asks the manager for the map again.

@@ -1,7 +1,10 @@
 //! An open file: reads and writes at offsets over all its servers, size, sync.
 
 mod close;
+mod sparse;
 mod stream;
+
+pub use close::Times;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,6 +54,11 @@ pub(crate) struct Inner {
 }
 
 impl File {
+    /// A file that the manager has opened ([`Namespace::open`](crate::Namespace::open)).
+    pub fn adopt(cluster: &Cluster, opened: crate::namespace::OpenFile) -> Result<File> {
+        File::new(cluster, opened.opened)
+    }
+
     /// A file that the manager has opened.
     pub(crate) fn new(cluster: &Cluster, opened: Opened) -> Result<File> {
         let layout = opened
@@ -102,6 +110,21 @@ impl File {
         &self.inner.layout
     }
 
+    /// What the servers let the holder of this opening do.
+    pub fn grant(&self) -> trireme_proto::key::Grant {
+        self.inner.opened.grant
+    }
+
+    /// The opening's number at the manager.
+    pub fn opening(&self) -> u64 {
+        self.inner.opened.open
+    }
+
+    /// Somebody else on this client set the file's size: nothing that this opening wrote is beyond it.
+    pub fn was_cut(&self, size: u64) {
+        self.inner.truncated(size);
+    }
+
     /// Its number.
     pub fn inode(&self) -> u64 {
         self.inner.opened.grant.file
@@ -141,6 +164,26 @@ impl File {
     /// Writes all of `buffer` at `offset`. When it returns, every later read of any client sees it.
     pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.inner.write_at(buffer, offset)
+    }
+
+    /// [`File::read_at`] with this call's own schedule, block and blocks in flight.
+    pub fn read_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize> {
+        self.inner.read_at_with(options, buffer, offset)
+    }
+
+    /// [`File::write_at`] with this call's own schedule, block and blocks in flight.
+    pub fn write_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<()> {
+        self.inner.write_at_with(options, buffer, offset)
     }
 
     /// Reads into several buffers, one after the other.
@@ -234,7 +277,10 @@ impl Inner {
     }
 
     pub(crate) fn job(&self, deadline: Deadline) -> Job<'_> {
-        let mut options = self.transfer();
+        self.job_with(self.transfer(), deadline)
+    }
+
+    pub(crate) fn job_with(&self, mut options: TransferOptions, deadline: Deadline) -> Job<'_> {
         options.block = options
             .block
             .clamp(4096, u64::from(trireme_proto::limits::PAYLOAD_BYTES));
@@ -249,10 +295,10 @@ impl Inner {
         }
     }
 
-    /// After a truncation the furthest byte written is not beyond the new size.
+    /// After a truncation the furthest byte written is not beyond the new size. The manager carried
+    /// it out and knows of it.
     pub(crate) fn truncated(&self, size: u64) {
         self.end.fetch_min(size, Ordering::Relaxed);
-        self.wrote.store(true, Ordering::Relaxed);
     }
 
     /// Remembers that this server has something of ours, or said something, in this incarnation.
@@ -302,6 +348,15 @@ impl Inner {
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_at_with(self.transfer(), buffer, offset)
+    }
+
+    pub(crate) fn read_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize> {
         let length = buffer.len() as u64;
         check_range(offset, length)?;
         if length == 0 {
@@ -323,7 +378,7 @@ impl Inner {
             buffer[got..].fill(0);
             return self.clip(offset, length, offset + got as u64, deadline);
         }
-        let job = self.job(deadline);
+        let job = self.job_with(options, deadline);
         let striped = self.striped(offset, length, job.options.block);
         let plan = Contiguous {
             striped,
@@ -361,6 +416,15 @@ impl Inner {
     }
 
     pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.write_at_with(self.transfer(), buffer, offset)
+    }
+
+    pub(crate) fn write_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<()> {
         let length = buffer.len() as u64;
         check_range(offset, length)?;
         if length == 0 {
@@ -380,7 +444,7 @@ impl Inner {
             })?;
             self.heard(server, incarnation);
         } else {
-            let mut job = self.job(deadline);
+            let mut job = self.job_with(options, deadline);
             if job.options.window {
                 job.memory = self.cluster.shared.memory.around(buffer);
             }
@@ -445,7 +509,11 @@ impl Inner {
             }
         }
         result?;
-        self.report()
+        self.report()?;
+        if self.cluster.options().soft_names {
+            self.cluster.namespace().sync()?;
+        }
+        Ok(())
     }
 }
 

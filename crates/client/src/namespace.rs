@@ -37,6 +37,7 @@ pub struct Namespace {
     shared: Arc<Shared>,
     call_time: Duration,
     caller: Option<Caller>,
+    soft: bool,
 }
 
 struct Shared {
@@ -88,6 +89,7 @@ impl Namespace {
             }),
             call_time: limits::CALL_TIME,
             caller: None,
+            soft: false,
         }
     }
 
@@ -107,6 +109,20 @@ impl Namespace {
         }
     }
 
+    /// The same whose changes are answered before they are safe from a power cut, as those of a local
+    /// file system are; [`Namespace::sync`] makes them so.
+    pub fn softly(&self, soft: bool) -> Namespace {
+        Namespace {
+            soft,
+            ..self.clone()
+        }
+    }
+
+    /// Makes all changes so far safe from a power cut.
+    pub fn sync(&self) -> Result<(), NetError> {
+        answer!(self.ask(Request::Sync)?, Response::Done => ())
+    }
+
     /// How long a call may take.
     pub fn call_time(&self) -> Duration {
         self.call_time
@@ -123,6 +139,7 @@ impl Namespace {
             &Call {
                 caller,
                 serial: 0,
+                soft: self.soft,
                 request,
             },
             Deadline::after(self.call_time),
@@ -147,6 +164,7 @@ impl Namespace {
             &Call {
                 caller,
                 serial: number.serial(),
+                soft: self.soft,
                 request,
             },
             deadline,
@@ -432,6 +450,7 @@ impl Namespace {
         let call = Call {
             caller: None,
             serial: 0,
+            soft: self.soft,
             request: Request::Check { repair },
         };
         // Reads everything: a large namespace takes its time.

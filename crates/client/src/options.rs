@@ -13,6 +13,9 @@ pub struct Options {
     pub deadline: Duration,
     /// How long a sync may take: the disks may have much to write.
     pub sync_deadline: Duration,
+    /// Changes of names and attributes are answered before they are safe from a power cut; a sync
+    /// makes them so, as on a local file system. They always survive the death of any process.
+    pub soft_names: bool,
     /// How large requests are carried out.
     pub transfer: TransferOptions,
     /// Reach servers on this host as if they were elsewhere: over TCP, without shared memory. For
@@ -28,6 +31,7 @@ impl Default for Options {
         Options {
             deadline: limits::CALL_TIME,
             sync_deadline: limits::CALL_TIME * 4,
+            soft_names: false,
             transfer: TransferOptions::default(),
             network_only: false,
             own: std::process::id(),

@@ -19,7 +19,7 @@ use trireme_proto::key::Grant;
 
 pub(crate) use lane::Buffer;
 use lane::Lane;
-pub(crate) use plan::{Contiguous, Each, Frame, Packed, Plan};
+pub(crate) use plan::{Contiguous, Each, Frame, Packed, Plan, Ranges};
 
 /// How transfers are carried out. The defaults are what measured best; see `docs/semantics.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub(crate) struct Done {
     pub bytes: u64,
     /// The subfile's size, when fewer bytes came.
     pub size: u64,
+    /// To `STAT`: the subfile's last change, nanoseconds since 1970.
+    pub modified_ns: u64,
     /// The server's incarnation.
     pub incarnation: u64,
 }

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use trireme::embedded::Embedded;
 use trireme::{
     ArraySpec, Cluster, Collective, Dist, File, Group, LayoutWish, Method, OpenOptions, Options,
-    Part, Partition,
+    Part, Partition, Schedule, TransferOptions,
 };
 use trireme_partition::{Extent, READ_PATTERNS, WRITE_PATTERNS};
 
@@ -208,12 +208,16 @@ fn random_views_with_holes_and_overlaps() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = Embedded::start_both(dir.path(), 3).unwrap();
     let mut runner = TestRunner::deterministic();
-    let cases: Vec<(Vec<Part>, u64)> = (0..60)
+    let mut cases: Vec<(Vec<Part>, u64)> = (0..60)
         .map(|number| {
             let parts = views(4).new_tree(&mut runner).unwrap().current();
             (parts, [17, 1000, 4096, 65536][number % 4])
         })
         .collect();
+    // As many bytes as a unit has, but some twice and some not at all.
+    let piece = |offset, len| Part::contiguous(offset, len).unwrap();
+    let parts = vec![piece(0, 60), piece(40, 40), piece(300, 70), piece(330, 30)];
+    cases.push((parts, 100));
     for transport in [Transport::Here, Transport::Mixed] {
         together(&embedded, 4, transport, |cluster, group| {
             for (number, (parts, unit)) in cases.iter().enumerate() {
@@ -356,4 +360,96 @@ fn calls_that_do_not_match_and_bad_arguments_are_errors_for_all() {
             assert_eq!(back, [2; 100]);
         }
     });
+}
+
+#[test]
+fn the_schedule_of_a_call_changes_nothing_but_speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 3).unwrap();
+    let partition = Partition::named("wcc", 8, 8 * 64 * 97, 4).unwrap();
+    together(&embedded, 4, Transport::Here, |cluster, group| {
+        let part = partition.part(group.rank()).unwrap();
+        let mine = bytes_of(&part);
+        for method in Method::ALL {
+            for schedule in Schedule::ALL {
+                let file = open(cluster, &format!("/{method}-{schedule}"), 1000);
+                let transfer = TransferOptions {
+                    schedule,
+                    block: 4096,
+                    ..TransferOptions::default()
+                };
+                let collective = Collective::new(&file, group)
+                    .view(part.clone())
+                    .method(method)
+                    .transfer(transfer);
+                collective.write(&mine).unwrap();
+                let mut back = vec![0; mine.len()];
+                collective.read(&mut back).unwrap();
+                assert!(back == mine, "{method} {schedule}");
+                let mut plain = vec![0; 5000];
+                file.read_at_with(transfer, &mut plain, 10).unwrap();
+                assert!(
+                    (10..5010)
+                        .zip(&plain)
+                        .all(|(at, byte)| content(at) == *byte)
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn what_others_write_into_the_holes_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 2).unwrap();
+    const RECORDS: u64 = 3000;
+    let holes = Part::strided(20, 10, 30, RECORDS).unwrap();
+    for method in Method::ALL {
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let path = format!("/holes-{method}");
+        std::thread::scope(|scope| {
+            // Somebody outside the group writes every third record, again and again.
+            scope.spawn(|| {
+                let cluster = embedded.connect().unwrap();
+                let file = open(&cluster, &path, 1000);
+                let mut round = 0u8;
+                while !done.load(Ordering::SeqCst) {
+                    round = round.wrapping_add(1);
+                    for record in (0..RECORDS).step_by(17) {
+                        let bytes = [round; 10];
+                        file.write_at(&bytes, 20 + record * 30).unwrap();
+                        let mut back = [0; 10];
+                        file.read_exact_at(&mut back, 20 + record * 30).unwrap();
+                        assert_eq!(back, bytes, "{method}: record {record}, written just now");
+                    }
+                }
+            });
+            together(&embedded, 2, Transport::Here, |cluster, group| {
+                let file = open(cluster, &path, 1000);
+                let part = Part::strided(u64::from(group.rank()) * 10, 10, 30, RECORDS).unwrap();
+                for round in 0..30 {
+                    let mine = vec![round; part.size() as usize];
+                    let collective = Collective::new(&file, group)
+                        .view(part.clone())
+                        .method(method);
+                    collective.write(&mine).unwrap();
+                    let mut back = vec![0xff; mine.len()];
+                    collective.read(&mut back).unwrap();
+                    assert!(back == mine);
+                }
+            });
+            done.store(true, Ordering::SeqCst);
+        });
+        let cluster = embedded.connect().unwrap();
+        let mut others = vec![0; holes.size() as usize];
+        let view = open(&cluster, &path, 1000);
+        view.view(&holes).read_at(&mut others, 0).unwrap();
+        for (number, record) in others.chunks(10).enumerate() {
+            let touched = number % 17 == 0;
+            assert!(
+                touched || record.iter().all(|byte| *byte == 0),
+                "record {number}"
+            );
+        }
+    }
 }

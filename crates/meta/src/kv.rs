@@ -40,6 +40,9 @@ pub struct Commit {
     pub reads: BTreeMap<Key, u64>,
     /// What to write; `None` removes.
     pub writes: BTreeMap<Key, Option<Arc<[u8]>>>,
+    /// It is enough that the death of this process does not undo it; the next commit that is not
+    /// soft makes it durable. An engine may ignore this.
+    pub soft: bool,
 }
 
 /// How a commit ended.
@@ -103,7 +106,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Up to `limit` pairs with `from <= key < to`, in key order.
     fn scan(&self, from: &[u8], to: &[u8], limit: usize)
     -> Result<Vec<(Key, Stored)>, EngineError>;
-    /// Compare, apply, make durable. When this returns `Done`, a power cut does not undo it.
+    /// Compare, apply, make durable. When this returns `Done`, a power cut does not undo it, nor any
+    /// earlier commit (but see [`Commit::soft`]).
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError>;
 }
 

@@ -42,6 +42,14 @@ impl Locks {
             .map(|held| held.range)
     }
 
+    /// The client and owner of a lock that is in the way.
+    pub fn holder(&self, client: u64, range: &LockRange) -> Option<(u64, u64)> {
+        let held = self.by_inode.get(&range.inode)?;
+        held.iter()
+            .find(|held| held.in_the_way(client, range))
+            .map(|held| (held.client, held.range.owner))
+    }
+
     /// Takes a lock: replaces what the same owner holds in the range, and joins neighbours.
     pub fn lock(&mut self, client: u64, range: LockRange) -> Result<(), Option<LockRange>> {
         if let Some(conflict) = self.conflict(client, &range) {
@@ -146,6 +154,7 @@ mod tests {
             start,
             end,
             exclusive,
+            pid: 0,
         }
     }
 

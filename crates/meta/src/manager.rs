@@ -125,6 +125,8 @@ pub(crate) struct Inner {
     unsettled: Mutex<HashSet<u64>>,
     full: AtomicBool,
     locked: AtomicBool,
+    // Soft commits may have been made since the start.
+    soft: AtomicBool,
     // Entries on the to-do list, roughly: 0 spares the janitor a scan.
     todo: AtomicU64,
     started: Instant,
@@ -142,6 +144,20 @@ fn clock() -> Time {
 
 /// Set while locks may be held: after a crash, earlier holders may reclaim them first.
 const LOCKED: &[u8] = b"mlocked";
+
+/// Set while soft commits may be made: after a power cut some of them are missing, and the inode
+/// numbers that they gave out must not be given out again, as there may be subfiles.
+const SOFT: &[u8] = b"msoft";
+
+/// More inodes than can be made before a soft commit becomes durable.
+const SOFT_INODES: u64 = 1 << 22;
+
+/// How a change is carried out: at most once under its number, and how durable the answer is.
+#[derive(Clone, Copy)]
+pub(crate) struct Once {
+    serial: u64,
+    soft: bool,
+}
 
 type Answer = Box<dyn FnOnce(Result<Response, Failure>) + Send>;
 
@@ -164,6 +180,13 @@ impl Manager {
             txn.put(key::SUPER.to_vec(), &made);
             namespace::make_root(txn, &owner);
             Ok(made)
+        })?;
+        queue.run(|txn| {
+            if txn.bytes(SOFT)?.is_some() {
+                txn.delete(SOFT.to_vec());
+                namespace::count(txn, |counters| counters.next += SOFT_INODES)?;
+            }
+            Ok(())
         })?;
         let mut reader = Reader::new(&cache);
         let mut map: ClusterMap = reader.record(key::MAP)?.unwrap_or_default();
@@ -189,6 +212,7 @@ impl Manager {
             unsettled: Mutex::default(),
             full: AtomicBool::new(false),
             locked: AtomicBool::new(locked),
+            soft: AtomicBool::new(false),
             todo: AtomicU64::new(todo),
             started: Instant::now(),
         });
@@ -254,6 +278,7 @@ impl Manager {
             Call {
                 caller: None,
                 serial: 0,
+                soft: false,
                 request,
             },
             move |result| {
@@ -280,8 +305,10 @@ impl Manager {
     /// Says that the manager stops in good order: nobody has to wait for locks after the restart.
     pub fn clean_stop(&self) {
         let done = self.inner.queue.run(|txn| {
-            if txn.bytes(LOCKED)?.is_some() {
-                txn.delete(LOCKED.to_vec());
+            for mark in [LOCKED, SOFT] {
+                if txn.bytes(mark)?.is_some() {
+                    txn.delete(mark.to_vec());
+                }
             }
             Ok(())
         });
@@ -331,7 +358,7 @@ impl Inner {
     fn change<T>(
         self: &Arc<Self>,
         client: u64,
-        serial: u64,
+        Once { serial, soft }: Once,
         caller: Caller,
         mut body: impl FnMut(&mut Txn<'_>, &Context<'_>) -> Result<T, Failure> + Send + 'static,
         done: impl FnOnce(Result<T, Failure>) + Send + 'static,
@@ -340,7 +367,8 @@ impl Inner {
     {
         let inner = self.clone();
         let servers = self.map().1;
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| {
                 let context = Context {
                     caller: &caller,
@@ -384,7 +412,16 @@ impl Inner {
             return answer(Err(explain(Errno::NoSpc, what)));
         }
         let client = who.client;
-        let serial = call.serial;
+        let soft = call.soft;
+        let serial = Once {
+            serial: call.serial,
+            soft,
+        };
+        if soft && !self.soft.load(Ordering::SeqCst) {
+            if let Err(failure) = self.begin_soft() {
+                return answer(Err(failure));
+            }
+        }
         let done = move |result: Result<Response, Failure>| answer(result);
         match call.request {
             Request::Lookup { .. }
@@ -494,15 +531,35 @@ impl Inner {
                 open,
                 size,
                 written,
+                when,
+                rest,
             } => {
-                self.report(client, caller, open, written.then_some(size), done);
+                let how = [written, rest, soft];
+                self.report(client, caller, open, size, when, how, done);
             }
-            Request::Close { open, size } => self.close(client, caller, open, size, done),
+            Request::Resume { open } => self.resume(client, open, soft, done),
+            Request::Close { open, size, when } => {
+                self.close(client, caller, open, size, when, soft, done);
+            }
+            Request::Accessed { times } => {
+                if let Err(failure) = limit_numbers(&times) {
+                    return done(Err(failure));
+                }
+                self.queue.submit_as(
+                    soft,
+                    move |txn| attribute::accessed(txn, &times),
+                    |result| done(result.map(|()| Response::Done)),
+                );
+            }
             Request::Truncate { place, size, open } => {
                 self.truncate(client, caller, place, size, open, done);
             }
 
-            Request::Lock { range, reclaim } => done(self.lock(client, range, reclaim)),
+            Request::Lock {
+                range,
+                reclaim,
+                wait,
+            } => done(self.lock(client, range, reclaim, wait)),
             Request::Unlock { range } => {
                 self.sessions().unlock(client, &range);
                 done(Ok(Response::Done));
@@ -514,6 +571,9 @@ impl Inner {
             }
 
             Request::Map => done(Ok(Response::Map((*self.map().0).clone()))),
+            Request::Sync => self
+                .queue
+                .submit(|_| Ok(()), |result| done(result.map(|()| Response::Done))),
             Request::StatFs => done(self.statfs()),
             Request::Inspect { inodes } => done(self.inspect(&inodes)),
             Request::Register { .. }
@@ -542,6 +602,16 @@ impl Inner {
                 std::thread::spawn(move || done(inner.sweep().map(Response::Pending)));
             }
         }
+    }
+
+    /// Before the first soft commit: says so, durably.
+    fn begin_soft(&self) -> Result<(), Failure> {
+        self.queue.run(|txn| {
+            txn.put(SOFT.to_vec(), &());
+            Ok(())
+        })?;
+        self.soft.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     fn is_admin(&self, caller: &Caller) -> bool {
@@ -623,6 +693,7 @@ impl Inner {
         client: u64,
         range: trireme_proto::message::meta::LockRange,
         reclaim: bool,
+        wait: bool,
     ) -> Result<Response, Failure> {
         if !self.locked.swap(true, Ordering::SeqCst) {
             // No lock was held when the last manager ended, so there is nobody to wait for.
@@ -632,8 +703,14 @@ impl Inner {
                 Ok(())
             })?;
         }
-        self.sessions().lock(client, range, reclaim)?;
-        Ok(Response::Done)
+        let others = {
+            let mut sessions = self.sessions();
+            sessions.lock(client, range, reclaim, wait)?;
+            sessions.others_write(client, range.inode)
+        };
+        let node = Reader::new(&self.cache).record::<record::Inode>(&key::inode(range.inode))?;
+        let ctime = node.map_or(Time::default(), |node| node.ctime);
+        Ok(Response::Locked { others, ctime })
     }
 
     fn register(
@@ -712,7 +789,7 @@ impl Inner {
     }
 }
 
-fn limit_numbers(inodes: &[u64]) -> Result<(), Failure> {
+fn limit_numbers<T>(inodes: &[T]) -> Result<(), Failure> {
     if inodes.len() > NUMBERS_LIMIT {
         let what = format!(
             "{} inode numbers in one call (at most {NUMBERS_LIMIT})",

@@ -15,6 +15,7 @@ use crate::txn::{Batch, Txn, engine_failure};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use trireme_proto::message::meta::Time;
 
 /// Most transactions in one commit: bounds how long the first of a batch waits for the last.
@@ -24,12 +25,17 @@ const TXN_WRITES: usize = 16;
 /// Runs of one batch before giving up: each one means that another writer made progress.
 const ATTEMPTS: usize = 64;
 
+/// A soft commit is made durable after this time at the latest.
+const SOFT_TIME: Duration = Duration::from_secs(1);
+
 trait Job: Send {
+    fn is_soft(&self) -> bool;
     fn run(&mut self, txn: Txn<'_>);
     fn finish(self: Box<Self>, failed: Option<&Failure>);
 }
 
 struct Work<T, F, D> {
+    soft: bool,
     body: F,
     done: D,
     result: Option<Result<T, Failure>>,
@@ -41,6 +47,10 @@ where
     F: FnMut(&mut Txn<'_>) -> Result<T, Failure> + Send,
     D: FnOnce(Result<T, Failure>) + Send,
 {
+    fn is_soft(&self) -> bool {
+        self.soft
+    }
+
     fn run(&mut self, mut txn: Txn<'_>) {
         let result = (self.body)(&mut txn);
         if result.is_ok() {
@@ -110,7 +120,18 @@ impl Queue {
         body: impl FnMut(&mut Txn<'_>) -> Result<T, Failure> + Send + 'static,
         done: impl FnOnce(Result<T, Failure>) + Send + 'static,
     ) {
+        self.submit_as(false, body, done);
+    }
+
+    /// The same; when `soft`, the answer may come before the change is safe from a power cut.
+    pub fn submit_as<T: Send + 'static>(
+        &self,
+        soft: bool,
+        body: impl FnMut(&mut Txn<'_>) -> Result<T, Failure> + Send + 'static,
+        done: impl FnOnce(Result<T, Failure>) + Send + 'static,
+    ) {
         let job = Box::new(Work {
+            soft,
             body,
             done,
             result: None,
@@ -160,6 +181,8 @@ impl Drop for Queue {
 }
 
 fn work(shared: &Shared) {
+    // When the first soft commit was made that is not durable yet.
+    let mut soft_since: Option<Instant> = None;
     let most = BATCH_LIMIT.min((shared.cache.engine().limits().writes / TXN_WRITES).max(1));
     loop {
         let mut batch: Vec<Box<dyn Job>> = {
@@ -169,17 +192,42 @@ fn work(shared: &Shared) {
                 .unwrap_or_else(PoisonError::into_inner);
             while waiting.jobs.is_empty() {
                 if waiting.stop {
+                    if soft_since.is_some()
+                        && let Err(failure) = commit(shared, &mut [], false, true)
+                    {
+                        tracing::error!(%failure, "the last metadata commits may be lost");
+                    }
                     return;
+                }
+                let Some(since) = soft_since else {
+                    waiting = shared
+                        .arrived
+                        .wait(waiting)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                };
+                let left = SOFT_TIME.saturating_sub(since.elapsed());
+                if left.is_zero() {
+                    break;
                 }
                 waiting = shared
                     .arrived
-                    .wait(waiting)
-                    .unwrap_or_else(PoisonError::into_inner);
+                    .wait_timeout(waiting, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
             }
             let count = waiting.jobs.len().min(most);
             waiting.jobs.drain(..count).collect()
         };
-        let failed = commit(shared, &mut batch).err();
+        let overdue = soft_since.is_some_and(|since| since.elapsed() >= SOFT_TIME);
+        let soft = !overdue && !batch.is_empty() && batch.iter().all(|job| job.is_soft());
+        let failed = commit(shared, &mut batch, soft, soft_since.is_some()).err();
+        soft_since = match failed {
+            _ if soft => soft_since.or_else(|| Some(Instant::now())),
+            // Tried again with the next commit, or after the time.
+            Some(_) => soft_since.map(|_| Instant::now()),
+            None => None,
+        };
         if let Some(failure) = &failed {
             tracing::error!(%failure, "a metadata commit failed");
         }
@@ -189,9 +237,17 @@ fn work(shared: &Shared) {
     }
 }
 
-fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
+/// Runs jobs and commits them together; `owed`: earlier soft commits are to become durable, unless
+/// this one is soft as well.
+fn commit(
+    shared: &Shared,
+    jobs: &mut [Box<dyn Job>],
+    soft: bool,
+    owed: bool,
+) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let mut batch = Batch::default();
+        batch.commit.soft = soft;
         batch.commit.base = shared
             .cache
             .engine()
@@ -202,7 +258,7 @@ fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
             job.run(Txn::new(&shared.cache, &mut batch, now));
         }
         // Nothing to write: what was read was committed, so the answers stand as they are.
-        if batch.commit.writes.is_empty() {
+        if batch.commit.writes.is_empty() && (soft || !owed) {
             return Ok(());
         }
         match shared

@@ -17,6 +17,14 @@ pub const OPENS_PER_CLIENT: usize = 65_536;
 struct Opening {
     inode: u64,
     access: OpenMode,
+    // Open for writing, but it said that it writes nothing until it says otherwise.
+    resting: bool,
+}
+
+impl Opening {
+    fn writes(&self) -> bool {
+        self.access.write && !self.resting
+    }
 }
 
 #[derive(Default)]
@@ -31,6 +39,8 @@ struct Client {
 struct File {
     openings: usize,
     writers: usize,
+    // How many openings for writing each client has, resting ones included.
+    by_client: HashMap<u64, usize>,
     // Every writer since the size was settled has told, or will tell, what it wrote.
     accounted: bool,
 }
@@ -55,12 +65,24 @@ pub struct Sessions {
     // Unlinked files whose subfiles are being removed right now: not to be opened any more.
     reaping: HashSet<u64>,
     locks: Locks,
+    // Who waits for a lock of whom, and when it last asked.
+    waits: HashMap<(u64, u64), Wait>,
     grace_until: Instant,
     lock_grace_until: Instant,
     started: Instant,
     // When those went whose calls may still be remembered.
     departed: HashMap<u64, Instant>,
 }
+
+struct Wait {
+    range: LockRange,
+    asked: Instant,
+}
+
+/// A waiter asks again within this time; one that did not has given up.
+const WAIT_MEMORY: Duration = Duration::from_millis(500);
+/// Longest chain of waiters that is followed when looking for a deadlock.
+const WAIT_CHAIN: usize = 64;
 
 impl Sessions {
     /// Starts empty.
@@ -70,6 +92,7 @@ impl Sessions {
             files: HashMap::new(),
             reaping: HashSet::new(),
             locks: Locks::default(),
+            waits: HashMap::new(),
             grace_until: Instant::now() + grace,
             lock_grace_until: Instant::now() + grace,
             started: Instant::now(),
@@ -172,7 +195,8 @@ impl Sessions {
         for opening in entry.opens.into_values() {
             if let Some(file) = self.files.get_mut(&opening.inode) {
                 file.openings -= 1;
-                if opening.access.write {
+                file.by_client.remove(&client);
+                if opening.writes() {
                     // It died without telling what it wrote: only the I/O servers know the size.
                     file.writers -= 1;
                     file.accounted = false;
@@ -220,9 +244,15 @@ impl Sessions {
                 what,
             });
         }
-        entry.opens.insert(number, Opening { inode, access });
+        let opening = Opening {
+            inode,
+            access,
+            resting: false,
+        };
+        entry.opens.insert(number, opening);
         let file = self.files.entry(inode).or_default();
         if access.write {
+            *file.by_client.entry(client).or_default() += 1;
             if file.writers == 0 {
                 file.accounted = settled;
             }
@@ -245,11 +275,61 @@ impl Sessions {
         Ok((found.inode, found.access.write))
     }
 
+    /// An opening writes nothing until [`Sessions::resume`]. Gives what closing it would.
+    pub fn rest(&mut self, client: u64, open: u64) -> Result<Closed, Failure> {
+        let (inode, _) = self.opening(client, open)?;
+        let mut closed = Closed {
+            inode,
+            settle: false,
+            last: false,
+            wrote: false,
+        };
+        let opening = self.clients.get_mut(&client);
+        let opening = opening.and_then(|client| client.opens.get_mut(&open));
+        let file = self.files.get_mut(&inode);
+        if let (Some(opening), Some(file)) = (opening, file)
+            && opening.writes()
+        {
+            opening.resting = true;
+            file.writers -= 1;
+            closed.wrote = true;
+            closed.settle = file.writers == 0 && file.accounted;
+        }
+        Ok(closed)
+    }
+
+    /// An opening that rested writes again; `settled` as in [`Sessions::open`].
+    pub fn resume(&mut self, client: u64, open: u64, settled: bool) -> Result<(), Failure> {
+        let (inode, _) = self.opening(client, open)?;
+        let opening = self.clients.get_mut(&client);
+        let opening = opening.and_then(|client| client.opens.get_mut(&open));
+        let file = self.files.get_mut(&inode);
+        if let (Some(opening), Some(file)) = (opening, file)
+            && opening.resting
+        {
+            opening.resting = false;
+            if file.writers == 0 {
+                file.accounted = settled;
+            }
+            file.writers += 1;
+        }
+        Ok(())
+    }
+
+    /// Some other client has this file open for writing.
+    pub fn others_write(&self, client: u64, inode: u64) -> bool {
+        let file = self.files.get(&inode);
+        file.is_some_and(|file| file.by_client.keys().any(|other| *other != client))
+    }
+
     /// Closes.
     pub fn close(&mut self, client: u64, open: u64) -> Result<Closed, Failure> {
-        let (inode, wrote) = self.opening(client, open)?;
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.opens.remove(&open);
+        let (inode, for_writing) = self.opening(client, open)?;
+        let mut wrote = for_writing;
+        if let Some(client) = self.clients.get_mut(&client)
+            && let Some(opening) = client.opens.remove(&open)
+        {
+            wrote = opening.writes();
         }
         let mut closed = Closed {
             inode,
@@ -260,6 +340,12 @@ impl Sessions {
         if let Some(file) = self.files.get_mut(&inode) {
             file.openings -= 1;
             file.writers -= usize::from(wrote);
+            if for_writing && let Some(count) = file.by_client.get_mut(&client) {
+                *count -= 1;
+                if *count == 0 {
+                    file.by_client.remove(&client);
+                }
+            }
             closed.settle = wrote && file.writers == 0 && file.accounted;
             closed.last = file.openings == 0;
             if closed.last {
@@ -300,7 +386,13 @@ impl Sessions {
     }
 
     /// Takes a lock.
-    pub fn lock(&mut self, client: u64, range: LockRange, reclaim: bool) -> Result<(), Failure> {
+    pub fn lock(
+        &mut self,
+        client: u64,
+        range: LockRange,
+        reclaim: bool,
+        wait: bool,
+    ) -> Result<(), Failure> {
         if range.start >= range.end {
             return Err(Failure {
                 errno: Errno::Inval,
@@ -315,18 +407,51 @@ impl Sessions {
             });
         }
         self.clients.entry(client).or_default();
-        self.locks
-            .lock(client, range)
-            .map_err(|conflict| match conflict {
-                Some(held) => Failure {
+        let waiter = (client, range.owner);
+        match self.locks.lock(client, range) {
+            Ok(()) => {
+                self.waits.remove(&waiter);
+                Ok(())
+            }
+            Err(Some(held)) => {
+                if wait && !range.flock {
+                    let asked = Instant::now();
+                    self.waits
+                        .retain(|_, wait| asked - wait.asked < WAIT_MEMORY);
+                    if self.waits_for(waiter, client, &range) {
+                        return Err(Failure {
+                            errno: Errno::Deadlock,
+                            what: format!("a lock on inode {}", range.inode),
+                        });
+                    }
+                    self.waits.insert(waiter, Wait { range, asked });
+                }
+                Err(Failure {
                     errno: Errno::Again,
                     what: format!("bytes {}..{} of inode {}", held.start, held.end, held.inode),
-                },
-                None => Failure {
-                    errno: Errno::Busy,
-                    what: "too many locks on one file".into(),
-                },
-            })
+                })
+            }
+            Err(None) => Err(Failure {
+                errno: Errno::Busy,
+                what: "too many locks on one file".into(),
+            }),
+        }
+    }
+
+    /// Does whoever holds `range`, or whoever they wait for in turn, wait for `waiter`?
+    fn waits_for(&self, waiter: (u64, u64), client: u64, range: &LockRange) -> bool {
+        let mut next = self.locks.holder(client, range);
+        for _ in 0..WAIT_CHAIN {
+            let Some(holder) = next else { return false };
+            if holder == waiter {
+                return true;
+            }
+            let Some(wait) = self.waits.get(&holder) else {
+                return false;
+            };
+            next = self.locks.holder(holder.0, &wait.range);
+        }
+        false
     }
 
     /// Gives a lock back.

@@ -24,6 +24,7 @@ fn numbered(
     let call = Call {
         caller: None,
         serial,
+        soft: false,
         request,
     };
     manager.submit(who, call, move |result| send.send(result).unwrap());
@@ -113,6 +114,7 @@ fn a_truncation_that_a_crash_cut_short_is_finished_unless_somebody_writes_first(
             Call {
                 caller: None,
                 serial: 0,
+                soft: false,
                 request: truncate(10),
             },
             |_| {},

@@ -232,6 +232,7 @@ fn permission_bits_stop_others_and_nobody_is_believed_about_himself() {
         let call = Call {
             caller: Some(claimed),
             serial: 0,
+            soft: false,
             request: lookup.clone(),
         };
         manager.submit(&bob, call, move |result| send.send(result).unwrap());
@@ -282,7 +283,8 @@ fn permission_bits_stop_others_and_nobody_is_believed_about_himself() {
             &bob,
             Request::Close {
                 open: 3,
-                size: None
+                size: None,
+                when: None,
             }
         )),
         Some(Errno::BadF)
@@ -354,6 +356,7 @@ fn sticky_and_set_id_bits_do_what_they_do_on_linux() {
             Request::Close {
                 open: 1,
                 size: Some(5),
+                when: None,
             },
         )
         .unwrap();
@@ -458,6 +461,7 @@ fn an_unlinked_file_lives_while_it_is_open_and_is_removed_when_closed() {
                 Request::Close {
                     open: 1,
                     size: Some(9),
+                    when: None,
                 },
             )
             .unwrap();
@@ -501,6 +505,7 @@ fn the_size_settles_only_when_every_writer_has_told() {
             Request::Close {
                 open: 1,
                 size: Some(100),
+                when: None,
             },
         )
         .unwrap();
@@ -512,6 +517,7 @@ fn the_size_settles_only_when_every_writer_has_told() {
             Request::Close {
                 open: 1,
                 size: Some(70),
+                when: None,
             },
         )
         .unwrap();
@@ -533,6 +539,7 @@ fn the_size_settles_only_when_every_writer_has_told() {
             Request::Close {
                 open: 2,
                 size: Some(100),
+                when: None,
             },
         )
         .unwrap();
@@ -542,6 +549,7 @@ fn the_size_settles_only_when_every_writer_has_told() {
             Request::Close {
                 open: 2,
                 size: None,
+                when: None,
             },
         )
         .unwrap();
@@ -559,6 +567,7 @@ fn a_repeated_call_is_carried_out_once_and_answered_again() {
             let call = Call {
                 caller: None,
                 serial,
+                soft: false,
                 request,
             };
             manager.submit(&root(), call, move |result| send.send(result).unwrap());
@@ -726,6 +735,7 @@ fn locks_of_a_client_that_went_away_are_freed() {
         start: 0,
         end: 10,
         exclusive: true,
+        pid: 0,
     };
     let lock = |who: &Who| {
         manager.call(
@@ -733,6 +743,7 @@ fn locks_of_a_client_that_went_away_are_freed() {
             Request::Lock {
                 range,
                 reclaim: false,
+                wait: false,
             },
         )
     };

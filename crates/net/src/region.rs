@@ -124,7 +124,7 @@ mod tests {
                     }
                 }
             });
-            for _ in 0..2000 {
+            for _ in 0..300 {
                 let mut buffer = vec![0u8; 4096];
                 // SAFETY: `buffer` outlives the loan and is not used meanwhile.
                 let loan = unsafe { Loan::new(buffer.as_mut_ptr(), 4096) };

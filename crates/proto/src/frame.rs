@@ -109,6 +109,12 @@ impl Op {
     /// Registers the shared memory window whose descriptor comes with this frame.
     pub const WINDOW: Op = Op(0x010a);
 
+    /// Reserves, frees or zeroes a range of a subfile; body
+    /// [`message::io::Allocate`](crate::message::io::Allocate).
+    pub const ALLOCATE: Op = Op(0x0110);
+    /// The next data or hole of a subfile from `offset` on; body
+    /// [`message::io::Seek`](crate::message::io::Seek), answer in `length`.
+    pub const SEEK: Op = Op(0x0111);
     /// Waits for all members of a group; body [`message::group::Join`](crate::message::group::Join).
     pub const JOIN: Op = Op(0x0180);
     /// Lends the connection to the server; body [`message::group::Lane`](crate::message::group::Lane).

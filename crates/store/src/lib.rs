@@ -26,7 +26,7 @@ pub use disk::Space;
 pub use engine::{Aligned, Engine};
 pub use error::StoreError;
 pub use probe::{Event, Probe};
-pub use subfile::{Stat, Subfile};
+pub use subfile::{Allocation, Stat, Subfile};
 
 /// How a store works with its disks; the default is what measured best (`trireme bench disk`).
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,7 @@
 //! One subfile: exact reads and writes at offsets, size, durability.
 
+mod sparse;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +12,7 @@ use std::sync::{Mutex, OnceLock, RwLock};
 
 use crate::engine::{Handle, Way};
 use crate::{Event, Options, StoreError};
+pub use sparse::Allocation;
 
 /// Writers of at least this much take turns in our hands rather than spin in the kernel's.
 const LARGE: usize = 128 << 10;

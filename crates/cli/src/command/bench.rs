@@ -6,6 +6,7 @@ mod disk;
 mod emulated;
 mod growth;
 mod meta;
+mod mount;
 mod patterns;
 mod process;
 mod squad;
@@ -31,6 +32,7 @@ enum What {
     Growth(growth::Args),
     Meta(meta::Args),
     Patterns(patterns::Args),
+    Mount(mount::Args),
     Stream(stream::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -44,6 +46,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         What::Growth(args) => growth::run(context, args),
         What::Meta(args) => meta::run(context, args),
         What::Patterns(args) => patterns::run(context, args),
+        What::Mount(args) => mount::run(context, args),
         What::Stream(args) => stream::run(context, args),
         What::Worker(args) => worker::run(context, args),
     }

@@ -3,14 +3,50 @@
 use std::sync::atomic::Ordering;
 
 use trireme_net::Deadline;
+use trireme_proto::message::meta::{Attr, Time};
 
 use super::{File, Inner};
 use crate::Result;
 
+/// What a report says of a file's times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// It was written now.
+    Now,
+    /// It was last written at this time.
+    At(Time),
+    /// They were set by hand after the last write: leave them.
+    Keep,
+}
+
 impl File {
     /// Closes the file; dropping it does the same but cannot tell of an error.
     pub fn close(self) -> Result<()> {
-        self.inner.close(self.inner.cluster.deadline())
+        self.inner.close(None, self.inner.cluster.deadline())?;
+        Ok(())
+    }
+
+    /// Closes the file, whose last write was at `when`; gives the attributes that it has then, if it
+    /// was open for writing.
+    pub fn close_at(self, when: Option<Time>) -> Result<Option<Attr>> {
+        self.inner.close(when, self.inner.cluster.deadline())
+    }
+
+    /// Whether something was written that the manager has not heard of yet.
+    pub fn has_news(&self) -> bool {
+        self.inner.wrote.load(Ordering::SeqCst)
+    }
+
+    /// Tells the manager how far this opening has written and when. With `rest` the caller promises
+    /// to write nothing more before [`File::resume`], so that the size can be settled already.
+    pub fn report_at(&self, times: Times, rest: bool) -> Result<Attr> {
+        self.inner.report_with(times, rest)
+    }
+
+    /// Goes on writing after a rest.
+    pub fn resume(&self) -> Result<()> {
+        let namespace = self.inner.cluster.namespace();
+        Ok(namespace.resume(self.inner.opened.open)?)
     }
 }
 
@@ -20,22 +56,37 @@ impl Inner {
         if !self.wrote.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let size = self.end.load(Ordering::Relaxed);
-        let namespace = self.cluster.namespace();
-        namespace.report(self.opened.open, size, true)?;
+        self.report_with(Times::Now, false)?;
         Ok(())
     }
 
-    fn close(&self, deadline: Deadline) -> Result<()> {
+    /// The same with the time of the last write, also when nothing was written since the last time.
+    fn report_with(&self, times: Times, rest: bool) -> Result<Attr> {
+        // What is written from here on is for the next report to tell.
+        let wrote = self.wrote.swap(false, Ordering::SeqCst);
+        let size = self.end.load(Ordering::SeqCst);
+        let namespace = self.cluster.namespace();
+        let (stamp, when) = match times {
+            Times::Keep => (false, None),
+            Times::Now => (wrote, None),
+            Times::At(when) => (wrote, Some(when)),
+        };
+        let told = namespace.report_with(self.opened.open, size, stamp, when, rest);
+        if told.is_err() && wrote {
+            self.wrote.store(true, Ordering::SeqCst);
+        }
+        Ok(told?)
+    }
+
+    fn close(&self, when: Option<Time>, deadline: Deadline) -> Result<Option<Attr>> {
         if self.closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
+            return Ok(None);
         }
         let wrote = self.wrote.load(Ordering::Relaxed);
         let size = wrote.then(|| self.end.load(Ordering::Relaxed));
         let namespace = self.cluster.namespace();
         let namespace = namespace.with_call_time(deadline.left());
-        namespace.close(self.opened.open, size)?;
-        Ok(())
+        Ok(namespace.close(self.opened.open, size, when)?)
     }
 }
 
@@ -43,7 +94,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // A manager that is away learns of it when this client's lease ends: do not wait for it.
         let moment = Deadline::after(std::time::Duration::from_secs(2));
-        if let Err(error) = self.close(moment) {
+        if let Err(error) = self.close(None, moment) {
             tracing::debug!(
                 "the manager did not hear that file {} was closed: {error}",
                 self.opened.grant.file

@@ -5,7 +5,7 @@ use super::{Namespace, NetError, answer, unexpected};
 use std::time::Duration;
 
 use trireme_net::Deadline;
-use trireme_proto::message::meta::{LockRange, Request, Response};
+use trireme_proto::message::meta::{LockRange, Request, Response, Time};
 use trireme_proto::refusal::errno;
 
 /// First and longest pause between two attempts.
@@ -24,12 +24,8 @@ impl Namespace {
         let deadline = Deadline::after(patience);
         let mut pause = PAUSE;
         loop {
-            match self.ask(Request::Lock {
-                range,
-                reclaim: false,
-            }) {
-                Ok(Response::Done) => break,
-                Ok(_) => return Err(unexpected()),
+            match self.lock_once(range, true) {
+                Ok(_) => break,
                 Err(NetError::Refused { source, .. })
                     if source.errno == errno::EAGAIN && !deadline.over() =>
                 {
@@ -39,17 +35,32 @@ impl Namespace {
                 Err(error) => return Err(error),
             }
         }
-        self.locks().push(range);
-        self.beat();
         Ok(Locked {
             namespace: self.clone(),
             range,
         })
     }
 
+    /// Asks for a lock once; `EAGAIN` when somebody else holds it. With `wait` the caller says that
+    /// it will ask again, and is told (`EDEADLK`) when that cannot succeed. Gives whether others
+    /// have the file open for writing, and its last change.
+    pub fn lock_once(&self, range: LockRange, wait: bool) -> Result<(bool, Time), NetError> {
+        let request = Request::Lock {
+            range,
+            reclaim: false,
+            wait,
+        };
+        let answer =
+            answer!(self.ask(request)?, Response::Locked { others, ctime } => (others, ctime))?;
+        carve(&mut self.locks(), &range);
+        self.locks().push(range);
+        self.beat();
+        Ok(answer)
+    }
+
     /// Gives a range back.
     pub fn unlock(&self, range: LockRange) -> Result<(), NetError> {
-        self.locks().retain(|held| *held != range);
+        carve(&mut self.locks(), &range);
         answer!(self.ask(Request::Unlock { range })?, Response::Done => ())
     }
 
@@ -57,6 +68,28 @@ impl Namespace {
     pub fn test_lock(&self, range: LockRange) -> Result<Option<LockRange>, NetError> {
         answer!(self.ask(Request::TestLock { range })?, Response::Conflict(held) => held)
     }
+}
+
+/// Takes a range out of what its owner holds: what is left is reclaimed after a restart.
+fn carve(held: &mut Vec<LockRange>, range: &LockRange) {
+    let mut rest = Vec::new();
+    held.retain(|old| {
+        let hit = (old.inode, old.owner, old.flock) == (range.inode, range.owner, range.flock)
+            && old.start < range.end
+            && range.start < old.end;
+        if hit {
+            if old.start < range.start {
+                let end = range.start;
+                rest.push(LockRange { end, ..*old });
+            }
+            if range.end < old.end {
+                let start = range.end;
+                rest.push(LockRange { start, ..*old });
+            }
+        }
+        !hit
+    });
+    held.append(&mut rest);
 }
 
 impl Locked {

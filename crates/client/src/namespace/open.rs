@@ -10,7 +10,7 @@ use std::time::Duration;
 use trireme_proto::Op;
 use trireme_proto::message::meta::{
     Attr, Call, Entry, LEASE_SECONDS, LayoutWish, LockRange, OpenMode, Opened, Place, Request,
-    Response,
+    Response, Time,
 };
 use trireme_proto::refusal::errno;
 
@@ -59,19 +59,54 @@ impl Namespace {
 
     /// Tells what was written: `size` is the end of the furthest byte known. Durable on return.
     pub fn report(&self, open: u64, size: u64, written: bool) -> Result<Attr, NetError> {
+        self.report_with(open, size, written, None, false)
+    }
+
+    /// The same with the time of the last write; `rest` says that nothing more is written until
+    /// [`Namespace::resume`], so that the size can be settled as if the file were closed.
+    pub fn report_with(
+        &self,
+        open: u64,
+        size: u64,
+        written: bool,
+        when: Option<Time>,
+        rest: bool,
+    ) -> Result<Attr, NetError> {
         let request = Request::Report {
             open,
             size,
             written,
+            when,
+            rest,
         };
         answer!(self.about_open(request)?, Response::Attr(attr) => attr)
     }
 
-    /// Closes; `size` as in [`Namespace::report`] when something was written.
-    pub fn close(&self, open: u64, size: Option<u64>) -> Result<(), NetError> {
-        let result = self.about_open(Request::Close { open, size });
+    /// Goes on writing after a rest.
+    pub fn resume(&self, open: u64) -> Result<(), NetError> {
+        answer!(self.about_open(Request::Resume { open })?, Response::Done => ())
+    }
+
+    /// Closes; `size` as in [`Namespace::report`] when something was written. Gives the attributes
+    /// that the file has then, if it was open for writing.
+    pub fn close(
+        &self,
+        open: u64,
+        size: Option<u64>,
+        when: Option<Time>,
+    ) -> Result<Option<Attr>, NetError> {
+        let result = self.about_open(Request::Close { open, size, when });
         self.opens().remove(&open);
-        answer!(result?, Response::Done => ())
+        match result? {
+            Response::Attr(attr) => Ok(Some(attr)),
+            Response::Done => Ok(None),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Notes when inodes were read.
+    pub fn accessed(&self, times: Vec<(u64, Time)>) -> Result<(), NetError> {
+        answer!(self.ask(Request::Accessed { times })?, Response::Done => ())
     }
 
     /// Sets a file's size, on all servers.
@@ -110,11 +145,13 @@ impl Namespace {
             .chain(locks.into_iter().map(|range| Request::Lock {
                 range,
                 reclaim: true,
+                wait: false,
             }));
         for request in again {
             let call = Call {
                 caller: self.caller.clone(),
                 serial: 0,
+                soft: self.soft,
                 request,
             };
             // A file that is gone, or a lock that somebody else got, shows at its next use.
@@ -148,6 +185,7 @@ impl Namespace {
                         shared,
                         call_time,
                         caller: None,
+                        soft: false,
                     };
                     if !namespace.opens().is_empty() || !namespace.locks().is_empty() {
                         // Its only purpose is to notice another incarnation.

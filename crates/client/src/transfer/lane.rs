@@ -367,6 +367,7 @@ impl<'a> Lane<'a> {
                     Buffer::Out(_) => header.length.get(),
                 },
                 size: header.length.get(),
+                modified_ns: header.offset.get(),
                 incarnation: header.token.get(),
             });
             self.spare.push(outgoing);

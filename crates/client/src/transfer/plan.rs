@@ -115,6 +115,37 @@ impl Plan for Packed {
     }
 }
 
+/// One small request to some servers, each about a range of its subfile; no payload.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    pub op: Op,
+    pub body: Vec<u8>,
+    /// Offset and length in the subfile; `None`: nothing for this server.
+    pub ranges: Vec<Option<(u64, u64)>>,
+}
+
+impl Blocks for Ranges {
+    fn servers(&self) -> u32 {
+        self.ranges.len() as u32
+    }
+    fn count(&self, server: u32) -> u32 {
+        u32::from(self.ranges[server as usize].is_some())
+    }
+    fn position(&self, server: u32, _block: u32) -> u64 {
+        u64::from(server)
+    }
+}
+
+impl Plan for Ranges {
+    fn describe(&self, server: u32, _block: u32, frame: &mut Frame) {
+        let (offset, length) = self.ranges[server as usize].unwrap_or_default();
+        frame.op = Some(self.op);
+        frame.offset = offset;
+        frame.length = length;
+        frame.body.extend_from_slice(&self.body);
+    }
+}
+
 /// One small request to each server, with a number of its own in `length` and no payload.
 #[derive(Debug)]
 pub(crate) struct Each {

@@ -16,6 +16,7 @@ fn commit(base: u64, reads: &[(&str, u64)], writes: &[(&str, Option<&str>)]) -> 
             .iter()
             .map(|(k, v)| (k.as_bytes().to_vec(), v.map(|v| Arc::from(v.as_bytes()))))
             .collect(),
+        soft: false,
     }
 }
 

@@ -116,10 +116,11 @@ impl Engine for Fjall {
         }
         self.require_room()?;
         let revision = *newest + 1;
-        let mut batch = self
-            .database
-            .batch()
-            .durability(Some(PersistMode::SyncData));
+        let mut batch = self.database.batch().durability(Some(if commit.soft {
+            PersistMode::Buffer
+        } else {
+            PersistMode::SyncData
+        }));
         for (key, value) in &commit.writes {
             match value {
                 Some(value) => batch.insert(&self.pairs, key.as_slice(), pack(revision, value)),

@@ -84,6 +84,8 @@ impl Inner {
             return Ok(0);
         }
         let noted = self.todo.load(Ordering::Relaxed);
+        // An unlink must not be undone by a power cut after the bytes have gone.
+        self.queue.run(|_| Ok(()))?;
         let (mut from, to) = key::table(b't');
         let mut left = 0;
         let mut trouble = None;

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
 use trireme_proto::message::meta::{
-    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT,
+    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT, Time,
 };
 
 /// How long a truncation waits for others of the same file.
@@ -31,7 +31,7 @@ impl Inner {
     pub(super) fn open_file(
         self: &Arc<Self>,
         client: u64,
-        serial: u64,
+        serial: super::Once,
         caller: Caller,
         open: u64,
         place: Place,
@@ -151,12 +151,15 @@ impl Inner {
         }))
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn report(
         self: &Arc<Self>,
         client: u64,
         caller: Caller,
         open: u64,
-        size: Option<u64>,
+        size: u64,
+        when: Option<Time>,
+        [written, rest, soft]: [bool; 3],
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let inode = match self.sessions().opening(client, open) {
@@ -164,24 +167,69 @@ impl Inner {
             Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
             Err(failure) => return done(Err(failure)),
         };
-        let what = Written {
-            size,
-            settle: false,
-            exact: None,
-            privileged: caller.is_root(),
-        };
-        self.queue.submit(
-            move |txn| attribute::written(txn, inode, &what).map(|node| node.attr(inode)),
+        let settle = rest
+            && match self.sessions().rest(client, open) {
+                Ok(rested) => {
+                    if rested.wrote && !rested.settle {
+                        self.leave_unsettled(inode);
+                    }
+                    rested.settle
+                }
+                Err(failure) => return done(Err(failure)),
+            };
+        let inner = self.clone();
+        self.queue.submit_as(
+            soft,
+            move |txn| {
+                let what = Written {
+                    size: Some(size),
+                    stamp: written,
+                    // Somebody may have opened it for writing again meanwhile.
+                    settle: settle && inner.sessions().no_writer(inode),
+                    exact: None,
+                    writer: caller.clone(),
+                    when,
+                };
+                attribute::written(txn, inode, &what).map(|node| node.attr(inode))
+            },
             |result| done(result.map(Response::Attr)),
         );
     }
 
+    pub(super) fn resume(
+        self: &Arc<Self>,
+        client: u64,
+        open: u64,
+        soft: bool,
+        done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        let inode = match self.sessions().opening(client, open) {
+            Ok((inode, true)) => inode,
+            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+            Err(failure) => return done(Err(failure)),
+        };
+        let node = Reader::new(&self.cache).record::<Inode>(&key::inode(inode));
+        let settled = matches!(node, Ok(Some(node)) if node.settled);
+        // First the session, then the record: nobody settles in between.
+        if let Err(failure) = self.sessions().resume(client, open, settled) {
+            return done(Err(failure));
+        }
+        self.queue.submit_as(
+            soft,
+            move |txn| attribute::begin_writing(txn, inode).map(|_| ()),
+            |result| done(result.map(|()| Response::Done)),
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn close(
         self: &Arc<Self>,
         client: u64,
         caller: Caller,
         open: u64,
         size: Option<u64>,
+        when: Option<Time>,
+        soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
         let closed = match self.sessions().close(client, open) {
@@ -196,23 +244,25 @@ impl Inner {
             self.leave_unsettled(inode);
         }
         let inner = self.clone();
-        let privileged = caller.is_root();
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn| {
                 // Somebody may have opened it for writing again meanwhile.
                 let settle = closed.settle && inner.sessions().no_writer(inode);
                 let what = Written {
                     size,
+                    stamp: size.is_some(),
                     settle,
                     exact: None,
-                    privileged,
+                    writer: caller.clone(),
+                    when,
                 };
                 match attribute::written(txn, inode, &what) {
-                    Err(failure) if failure.errno == Errno::Stale => Ok(()),
-                    result => result.map(|_| ()),
+                    Err(failure) if failure.errno == Errno::Stale => Ok(Response::Done),
+                    result => result.map(|node| Response::Attr(node.attr(inode))),
                 }
             },
-            |result| done(result.map(|()| Response::Done)),
+            done,
         );
     }
 
@@ -355,9 +405,11 @@ impl Inner {
             if txn.bytes(&key::inode(inode))?.as_deref() == Some(&*seen) {
                 let what = Written {
                     size: None,
+                    stamp: false,
                     settle: true,
                     exact: Some(exact),
-                    privileged: true,
+                    writer: Caller::default(),
+                    when: None,
                 };
                 attribute::written(txn, inode, &what)?;
             }

@@ -6,7 +6,7 @@ use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Kind, Place, SetAttr, SetTime};
+use trireme_proto::message::meta::{Caller, Kind, Place, SetAttr, SetTime, Time};
 
 /// Changes attributes.
 pub fn set(
@@ -30,7 +30,7 @@ pub fn set(
             return Err(explain(Errno::Perm, what));
         }
         (node.uid, node.gid) = to;
-        node.mode = without_set_id(&node);
+        node.mode = without_set_id(caller, &node);
     }
     if let Some(mode) = change.mode {
         require_owner(context, &node)?;
@@ -41,6 +41,9 @@ pub fn set(
         if !caller.is_root() && !caller.in_group(node.gid) {
             node.mode &= !SET_GID;
         }
+    }
+    if change.strip_set_id {
+        node.mode = without_set_id(caller, &node);
     }
     let times = [change.atime, change.mtime];
     if times
@@ -105,8 +108,12 @@ pub struct Written {
     pub settle: bool,
     /// The exact size, when somebody asked the I/O servers.
     pub exact: Option<u64>,
-    /// The writer may keep set-id bits (root).
-    pub privileged: bool,
+    /// Its times change.
+    pub stamp: bool,
+    /// Who wrote: root keeps set-id bits.
+    pub writer: Caller,
+    /// When it last wrote, as far as it knows.
+    pub when: Option<Time>,
 }
 
 /// Takes note of what was written.
@@ -114,10 +121,14 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     let mut node = inode(txn, id)?;
     if let Some(size) = what.size {
         node.size = node.size.max(size);
-        node.mtime = txn.now;
-        node.ctime = txn.now;
-        if !what.privileged {
-            node.mode = without_set_id(&node);
+    }
+    if what.stamp {
+        // A clock that runs ahead of this one must not date files into the future.
+        let when = what.when.map_or(txn.now, |when| when.min(txn.now));
+        node.mtime = when;
+        node.ctime = node.ctime.max(when);
+        if !what.writer.is_root() {
+            node.mode = without_set_id(&what.writer, &node);
         }
     }
     if let Some(exact) = what.exact {
@@ -126,6 +137,21 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     node.settled |= what.settle;
     put_inode(txn, id, &node);
     Ok(node)
+}
+
+/// Notes that inodes were read; a later time stays, and one that is gone is no error.
+pub fn accessed(txn: &mut Txn<'_>, times: &[(u64, Time)]) -> Result<(), Failure> {
+    for (id, when) in times {
+        let Some(mut node) = txn.record::<Inode>(&key::inode(*id))? else {
+            continue;
+        };
+        let when = (*when).min(txn.now);
+        if when > node.atime {
+            node.atime = when;
+            put_inode(txn, *id, &node);
+        }
+    }
+    Ok(())
 }
 
 /// Says that all subfiles are about to be cut to `size`; [`finish_truncate`] says they are.
@@ -151,7 +177,7 @@ pub fn begin_truncate(
     node.settled = false;
     node.touched = true;
     if !context.caller.is_root() {
-        node.mode = without_set_id(&node);
+        node.mode = without_set_id(context.caller, &node);
     }
     put_inode(txn, id, &node);
     txn.put(key::todo(id, 1), &Todo::Truncate(size));

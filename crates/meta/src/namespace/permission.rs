@@ -82,13 +82,13 @@ pub fn require_unsticky(
 
 /// What is left of the mode when somebody without privilege changes a file's content, or anybody
 /// changes its owner: no set-id bits that would now lend the wrong rights.
-pub fn without_set_id(inode: &Inode) -> u32 {
+pub fn without_set_id(caller: &Caller, inode: &Inode) -> u32 {
     if inode.is_directory() {
         return inode.mode;
     }
     let mut mode = inode.mode & !SET_UID;
-    // Without group execution the bit means mandatory locking and lends nothing.
-    if mode & 0o010 != 0 {
+    // Without group execution the bit lends nothing, but strangers to the group do not keep it.
+    if mode & 0o010 != 0 || !(caller.is_root() || caller.in_group(inode.gid)) {
         mode &= !SET_GID;
     }
     mode

@@ -19,6 +19,9 @@ fn check(context: &Context<'_>, node: &Inode, name: &[u8], write: bool) -> Resul
     if name.contains(&0) {
         return Err(explain(Errno::Inval, "an attribute name with a NUL byte"));
     }
+    if name == b"user." {
+        return Err(fail(Errno::Inval, name));
+    }
     if name
         .strip_prefix(b"user.")
         .is_some_and(|rest| !rest.is_empty())

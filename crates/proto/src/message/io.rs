@@ -85,6 +85,35 @@ pub struct Stat {
     pub modified_ns: i64,
 }
 
+/// Body of `ALLOCATE`: what becomes of the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Allocate {
+    /// Space is reserved, bytes stay as they are.
+    Reserve {
+        /// Also beyond the end, without moving it.
+        keep_size: bool,
+    },
+    /// Space is given back; the bytes read as zero.
+    Punch,
+    /// The bytes read as zero, space stays reserved.
+    Zero {
+        /// Also beyond the end, without moving it.
+        keep_size: bool,
+    },
+}
+
+/// Body of `SEEK`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seek {
+    /// The next byte that is stored.
+    Data,
+    /// The next byte that is not; the end is one.
+    Hole,
+}
+
+/// Answer to `SEEK` when there is no more data.
+pub const NO_DATA: u64 = u64::MAX;
+
 /// Reply to `SPACE`: bytes over all disks of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {

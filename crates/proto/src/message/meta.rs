@@ -278,6 +278,8 @@ pub struct SetAttr {
     pub mtime: Option<SetTime>,
     /// What files created below a directory inherit.
     pub layout: Option<LayoutWish>,
+    /// Take the set-id bits away that must not outlive a write by somebody else.
+    pub strip_set_id: bool,
 }
 
 /// `renameat2` flags.
@@ -335,6 +337,8 @@ pub struct LockRange {
     pub end: u64,
     /// Exclusive instead of shared.
     pub exclusive: bool,
+    /// The process behind the owner, for those who ask who is in the way; says nothing else.
+    pub pid: u32,
 }
 
 /// One I/O server as the cluster map knows it.
@@ -418,6 +422,9 @@ pub struct Call {
     /// across its own restart, and answers a repetition as it answered the first. A client uses
     /// growing numbers and has at most [`SERIAL_WINDOW`] in flight.
     pub serial: u64,
+    /// The answer may come before the change is safe from a power cut (never before it is safe from
+    /// the manager's death): a mount's calls, which promise no more until `fsync`.
+    pub soft: bool,
     /// What.
     pub request: Request,
 }
@@ -483,8 +490,19 @@ pub enum Request {
         open: u64,
         /// End of the furthest byte this opening knows to exist.
         size: u64,
-        /// Bytes were written: modification time becomes now.
+        /// Bytes were written: modification time becomes `when`, or now. Otherwise times stay, as
+        /// when they were set by hand after the last write.
         written: bool,
+        /// The time of the last write.
+        when: Option<Time>,
+        /// Nothing more is written through this opening until `Resume`: the last writer to rest
+        /// settles the size, as with `Close`.
+        rest: bool,
+    },
+    /// An opening that rested goes on writing.
+    Resume {
+        /// The opening.
+        open: u64,
     },
     /// Give an opening back; the last writer settles the size.
     Close {
@@ -492,6 +510,14 @@ pub enum Request {
         open: u64,
         /// As in `Report`; `None` when nothing was written.
         size: Option<u64>,
+        /// As in `Report`.
+        when: Option<Time>,
+    },
+    /// Files and directories were read at these times: newer access times are noted, and nothing
+    /// else changes.
+    Accessed {
+        /// Inode numbers and when.
+        times: Vec<(u64, Time)>,
     },
     /// Set a file's size, on all I/O servers or (after a crash: later) on all.
     Truncate {
@@ -587,6 +613,8 @@ pub enum Request {
         range: LockRange,
         /// Held before the manager restarted: goes before new ones.
         reclaim: bool,
+        /// The asker will ask again until it gets the lock; `EDEADLK` when that would never be.
+        wait: bool,
     },
     /// Give a range back.
     Unlock {
@@ -605,6 +633,8 @@ pub enum Request {
         /// Itself.
         server: ServerInfo,
     },
+    /// Makes everything that was answered so far safe from a power cut.
+    Sync,
     /// Counts.
     StatFs,
     /// Which of these inode numbers are alive?
@@ -639,8 +669,15 @@ pub enum Response {
     Done,
     /// To `Lookup`, `Create`, `SetAttr`, `Link`, `Truncate`.
     Entry(Entry),
-    /// To `GetAttr`.
+    /// To `GetAttr`, `Report`, and to `Close` of a file that was written.
     Attr(Attr),
+    /// To `Lock`.
+    Locked {
+        /// Some other client has the file open for writing: what is cached of it may be old.
+        others: bool,
+        /// The inode's last change.
+        ctime: Time,
+    },
     /// To `Open`, `Reopen`.
     Opened(Opened),
     /// To `ReadLink`, `GetXattr`.

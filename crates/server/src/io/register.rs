@@ -86,6 +86,7 @@ fn register(pool: &Pool, server: &ServerInfo, deadline: Deadline) -> Result<(), 
         Op::META,
         &Call {
             serial: 0,
+            soft: false,
             caller: None,
             request,
         },

@@ -4,6 +4,7 @@ use trireme_proto::{Header, Refusal, refusal::errno};
 
 use super::Shared;
 
+pub mod allocate;
 pub mod collective;
 pub mod group;
 pub mod list;

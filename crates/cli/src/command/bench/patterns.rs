@@ -86,9 +86,10 @@ pub const RAW: &str = "raw";
 /// What `--quick` makes of the file.
 const QUICK: u64 = 32 << 20;
 
-/// The first, unmeasured run of a method is on a file of at most so many bytes, to see how long a whole
-/// one would take.
-const PROBE: u64 = 4 << 20;
+/// The first, unmeasured run of a method is on a file of about so many bytes, to see how long a whole one
+/// would take; larger ones follow until one takes this many seconds.
+const PROBE: u64 = 1 << 20;
+const BELIEVED: f64 = 0.05;
 
 /// What files for reading hold.
 const SEED: u64 = 1;
@@ -364,25 +365,29 @@ impl Bench<'_> {
         Ok(cells)
     }
 
-    /// Unmeasured runs: one on a small file, which tells whether the whole one is within the limit,
-    /// then one as it will be measured, which warms everything and during which memory is watched.
+    /// Unmeasured runs: some on small files, which tell whether the whole one is within the limit, then
+    /// one as it will be measured, which warms everything and during which memory is watched.
     fn first_look(&mut self, cell: &mut Cell, plan: &Plan) -> anyhow::Result<()> {
         let multiple = cell.record * u64::from(self.args.ranks);
-        let mut probe = plan.size;
-        while probe > PROBE && (probe / 2).is_multiple_of(multiple) {
-            probe /= 2;
-        }
-        let run = self.once(&cell.pattern, cell.record, &cell.method, probe)?;
-        let rate = probe as f64 / run.seconds;
-        while cell.bytes > probe && cell.bytes as f64 / rate > self.args.limit {
-            cell.bytes /= 2;
-        }
-        // A small file may have been too small already.
-        while cell.bytes as f64 / rate > self.args.limit
-            && (cell.bytes / 2).is_multiple_of(multiple)
+        // Smaller and smaller halves of the file that still are whole records for everybody.
+        let mut halves = vec![plan.size];
+        while halves[halves.len() - 1] > PROBE
+            && (halves[halves.len() - 1] / 2).is_multiple_of(multiple)
         {
-            cell.bytes /= 2;
+            halves.push(halves[halves.len() - 1] / 2);
         }
+        // From the smallest up until a run takes long enough to be believed.
+        let mut rate = f64::INFINITY;
+        for bytes in halves.iter().rev().step_by(2) {
+            let run = self.once(&cell.pattern, cell.record, &cell.method, *bytes)?;
+            rate = *bytes as f64 / run.seconds;
+            if run.seconds > BELIEVED {
+                break;
+            }
+        }
+        let fits = |bytes: &&u64| **bytes as f64 / rate <= self.args.limit;
+        let smallest = halves[halves.len() - 1];
+        cell.bytes = halves.iter().find(fits).copied().unwrap_or(smallest);
         let watch = (cell.method == "disk-directed" && !self.servers.is_empty())
             .then(|| MemoryWatch::start(&self.servers));
         let run = self.once(&cell.pattern, cell.record, &cell.method, cell.bytes)?;

@@ -79,7 +79,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         cluster: None,
         group: None,
         files: HashMap::new(),
-        share: None,
+        shares: Vec::new(),
         buffer: Vec::new(),
     };
     let mut lines = std::io::stdin().lock().lines();
@@ -113,13 +113,15 @@ struct Worker<'a> {
     cluster: Option<Cluster>,
     group: Option<Group>,
     files: HashMap<String, File>,
-    /// The last pattern's part of this member and its words.
-    share: Option<Share>,
+    /// What this member has of the pattern in turn, one for each size in use.
+    shares: Vec<Share>,
     buffer: Vec<u64>,
 }
 
 struct Share {
-    pattern: (String, u64, u64, bool),
+    pattern: (String, u64),
+    bytes: u64,
+    raw: bool,
     part: Part,
     words: Vec<u64>,
 }
@@ -133,21 +135,23 @@ enum Transfer {
 impl Worker<'_> {
     fn prepare(&mut self, job: &Job) -> anyhow::Result<Transfer> {
         let raw = job.method == "raw";
-        let pattern = (job.pattern.clone(), job.record, job.bytes, raw);
-        if self.share.as_ref().map(|share| &share.pattern) != Some(&pattern) {
-            self.share = None;
+        let pattern = (job.pattern.clone(), job.record);
+        self.shares.retain(|share| share.pattern == pattern);
+        if found(&self.shares, job).is_none() {
             let mut part = part(job, self.number, self.members)?;
             if raw {
                 part = beside(job, self.number, self.members, &part)?;
             }
             let words = words::of_part(&part);
-            self.share = Some(Share {
+            self.shares.push(Share {
                 pattern,
+                bytes: job.bytes,
+                raw,
                 part,
                 words,
             });
         }
-        let share = self.share.as_ref().expect("just made");
+        let share = found(&self.shares, job).expect("just made");
         if job.write {
             words::seeded(&share.words, job.seed, &mut self.buffer);
         } else {
@@ -207,7 +211,7 @@ impl Worker<'_> {
     }
 
     fn transfer(&mut self, job: &Job, transfer: &Transfer) -> anyhow::Result<()> {
-        let share = self.share.as_ref().expect("prepared");
+        let share = found(&self.shares, job).expect("prepared");
         let buffer = self.buffer.as_mut_bytes();
         match transfer {
             Transfer::Local(file) => {
@@ -251,7 +255,7 @@ impl Worker<'_> {
 
     /// After a read: the buffer. After a write: an even share of the file, read by ordinary calls.
     fn verify(&mut self, job: &Job, transfer: &Transfer) -> anyhow::Result<bool> {
-        let share = self.share.as_ref().expect("prepared");
+        let share = found(&self.shares, job).expect("prepared");
         if !job.write {
             return Ok(words::same(&self.buffer, &share.words, job.seed));
         }
@@ -274,6 +278,13 @@ impl Worker<'_> {
         }
         Ok(true)
     }
+}
+
+fn found<'a>(shares: &'a [Share], job: &Job) -> Option<&'a Share> {
+    let raw = job.method == "raw";
+    shares
+        .iter()
+        .find(|share| share.bytes == job.bytes && share.raw == raw)
 }
 
 /// What a member owns.

@@ -1,0 +1,505 @@
+//! What several processes and mounts do to the same files at once: appending, locking, mapping,
+//! unlinking, reading directories; and what one sees of the other.
+
+mod mount_support;
+mod support;
+
+use mount_support::{Sea, sea, shell, wait_until};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use trireme_proto::message::meta::{Node, Place};
+
+fn two(test: &str, options: &[&str]) -> Option<(Sea, PathBuf, PathBuf)> {
+    let mut sea = sea(test, 3)?;
+    let (a, b) = (sea.mount(options), sea.mount(options));
+    Some((sea, a, b))
+}
+
+#[test]
+fn what_one_closed_another_sees_when_it_opens() {
+    let Some((sea, a, b)) = two("what_one_closed_another_sees_when_it_opens", &[]) else {
+        return;
+    };
+    let library = sea.client();
+    let seen = |text: &str| {
+        assert_eq!(std::fs::read_to_string(b.join("file")).unwrap(), text);
+        assert_eq!(std::fs::read_to_string(a.join("file")).unwrap(), text);
+    };
+    for round in 0..20 {
+        // In place, by the other mount, by the library, and by another file under the same name.
+        let text = format!("round {round} {}", "x".repeat(round * 700));
+        std::fs::write(a.join("file"), &text).unwrap();
+        seen(&text);
+        let text = format!("{round} from the other");
+        std::fs::write(b.join("file"), &text).unwrap();
+        seen(&text);
+        let text = format!("{round} from the library");
+        let file = library.create("/file").unwrap();
+        file.write_at(text.as_bytes(), 0).unwrap();
+        file.close().unwrap();
+        seen(&text);
+        let text = format!("{round} renamed over it");
+        std::fs::write(a.join("new"), &text).unwrap();
+        std::fs::rename(a.join("new"), a.join("file")).unwrap();
+        seen(&text);
+        let text = format!("{round} moved away and made again");
+        std::fs::rename(b.join("file"), b.join(format!("old{round}"))).unwrap();
+        std::fs::write(b.join("file"), &text).unwrap();
+        assert_eq!(std::fs::read_to_string(a.join("file")).unwrap(), text);
+    }
+    // Attributes within the time that they are believed.
+    std::fs::write(a.join("sized"), "12345").unwrap();
+    let _ = b.join("sized").metadata().unwrap();
+    std::fs::write(a.join("sized"), "1234567890").unwrap();
+    wait_until("the new size shows", || {
+        b.join("sized").metadata().unwrap().len() == 10
+    });
+    sea.check();
+}
+
+#[test]
+fn without_caches_every_write_is_seen_at_once() {
+    let Some((_sea, a, b)) = two(
+        "without_caches_every_write_is_seen_at_once",
+        &["--no-cache"],
+    ) else {
+        return;
+    };
+    let options = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .clone();
+    let (one, other) = (
+        options.open(a.join("f")).unwrap(),
+        options.open(b.join("f")).unwrap(),
+    );
+    let mut byte = [0; 8];
+    for round in 0..200u64 {
+        let (writer, reader) = if round % 2 == 0 {
+            (&one, &other)
+        } else {
+            (&other, &one)
+        };
+        writer
+            .write_all_at(&round.to_le_bytes(), round * 1000)
+            .unwrap();
+        reader.read_exact_at(&mut byte, round * 1000).unwrap();
+        assert_eq!(u64::from_le_bytes(byte), round);
+        assert_eq!(reader.metadata().unwrap().len(), round * 1000 + 8);
+        assert_eq!(a.join("f").metadata().unwrap().len(), round * 1000 + 8);
+    }
+}
+
+#[test]
+fn appenders_of_two_mounts_never_lose_a_line() {
+    let Some((_sea, a, b)) = two("appenders_of_two_mounts_never_lose_a_line", &[]) else {
+        return;
+    };
+    std::fs::write(a.join("log"), "").unwrap();
+    std::thread::scope(|scope| {
+        for (writer, place) in [&a, &b, &a, &b].into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut file = OpenOptions::new()
+                    .append(true)
+                    .open(place.join("log"))
+                    .unwrap();
+                for line in 0..50 {
+                    let text = format!("{writer} {line} {}\n", "z".repeat(line * 13));
+                    assert_eq!(file.write(text.as_bytes()).unwrap(), text.len());
+                }
+            });
+        }
+    });
+    let text = std::fs::read_to_string(b.join("log")).unwrap();
+    let mut next = [0; 4];
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (writer, number): (usize, usize) =
+            (words[0].parse().unwrap(), words[1].parse().unwrap());
+        assert_eq!(number, next[writer], "{line}");
+        assert_eq!(words[2].len(), number * 13);
+        next[writer] += 1;
+    }
+    assert_eq!(next, [50; 4]);
+}
+
+#[test]
+fn an_unlinked_file_lives_until_its_last_user_on_any_mount() {
+    let Some((sea, a, b)) = two(
+        "an_unlinked_file_lives_until_its_last_user_on_any_mount",
+        &[],
+    ) else {
+        return;
+    };
+    std::fs::write(a.join("file"), vec![7; 300_000]).unwrap();
+    let held = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(b.join("file"))
+        .unwrap();
+    std::fs::remove_file(a.join("file")).unwrap();
+    sea.client().namespace().reap().unwrap();
+    let mut bytes = vec![0; 300_000];
+    held.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    held.write_all_at(b"still here", 100).unwrap();
+    held.read_exact_at(&mut bytes[..10], 100).unwrap();
+    assert_eq!(&bytes[..10], b"still here");
+    assert_eq!(held.metadata().unwrap().nlink(), 0);
+    drop(held);
+    let client = sea.client();
+    wait_until("its bytes are gone", || {
+        client.namespace().reap().unwrap() == 0
+    });
+    assert!(
+        trireme::strays::find_strays(&client)
+            .unwrap()
+            .strays
+            .is_empty()
+    );
+    sea.check();
+}
+
+/// A lock of fcntl; `wait` for it or not.
+fn fcntl_lock(
+    file: &File,
+    kind: libc::c_int,
+    start: i64,
+    length: i64,
+    wait: bool,
+) -> std::io::Result<()> {
+    let lock = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: start,
+        l_len: length,
+        l_pid: 0,
+    };
+    // Locks of the open file, so that threads of this process are strangers to each other.
+    let how = if wait {
+        libc::F_OFD_SETLKW
+    } else {
+        libc::F_OFD_SETLK
+    };
+    // SAFETY: the structure outlives the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), how, &raw const lock) } == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+fn errno<T>(result: std::io::Result<T>) -> i32 {
+    result
+        .err()
+        .and_then(|error| error.raw_os_error())
+        .unwrap_or(0)
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap()
+}
+
+#[test]
+fn locks_hold_across_mounts_and_waiting_for_one_stops_nothing() {
+    let Some((_sea, a, b)) = two(
+        "locks_hold_across_mounts_and_waiting_for_one_stops_nothing",
+        &[],
+    ) else {
+        return;
+    };
+    let (one, other) = (open(&a.join("f")), open(&b.join("f")));
+    fcntl_lock(&one, libc::F_WRLCK, 10, 10, false).unwrap();
+    assert_eq!(
+        errno(fcntl_lock(&other, libc::F_RDLCK, 15, 1, false)),
+        libc::EAGAIN
+    );
+    fcntl_lock(&other, libc::F_WRLCK, 20, 5, false).unwrap();
+    fcntl_lock(&one, libc::F_UNLCK, 12, 3, false).unwrap();
+    fcntl_lock(&other, libc::F_WRLCK, 12, 3, false).unwrap();
+    assert_eq!(
+        errno(fcntl_lock(&other, libc::F_RDLCK, 16, 1, false)),
+        libc::EAGAIN
+    );
+    // More waiters than the mount has threads; everything else goes on.
+    let waiters = 80;
+    let got = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..waiters {
+            let (b, got) = (&b, &got);
+            scope.spawn(move || {
+                let file = open(&b.join("f"));
+                fcntl_lock(&file, libc::F_WRLCK, 16, 1, true).unwrap();
+                assert!(got.load(Ordering::SeqCst), "a lock that somebody else had");
+            });
+        }
+        std::fs::write(b.join("busy"), "go on").unwrap();
+        assert_eq!(std::fs::read_to_string(b.join("busy")).unwrap(), "go on");
+        got.store(true, Ordering::SeqCst);
+        // Closing gives locks back.
+        drop(one);
+    });
+    // flock, whole files; its locks do not meet those of fcntl.
+    let (one, other) = (open(&a.join("g")), open(&b.join("g")));
+    use rustix::fs::{FlockOperation, flock};
+    flock(&one, FlockOperation::LockExclusive).unwrap();
+    let refused = flock(&other, FlockOperation::NonBlockingLockShared);
+    assert_eq!(refused, Err(rustix::io::Errno::WOULDBLOCK));
+    fcntl_lock(&other, libc::F_WRLCK, 0, 0, false).unwrap();
+    drop(one);
+    wait_until("closing gave it back", || {
+        flock(&other, FlockOperation::NonBlockingLockExclusive).is_ok()
+    });
+}
+
+#[test]
+fn who_waits_for_a_lock_is_interrupted_and_told_of_deadlocks() {
+    let Some((_sea, a, b)) = two(
+        "who_waits_for_a_lock_is_interrupted_and_told_of_deadlocks",
+        &[],
+    ) else {
+        return;
+    };
+    let (one, other) = (open(&a.join("f")), open(&b.join("f")));
+    fcntl_lock(&one, libc::F_WRLCK, 0, 1, false).unwrap();
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing; without SA_RESTART system calls return EINTR.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+    }
+    let (send, receive) = std::sync::mpsc::channel();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        let other = &other;
+        scope.spawn(move || {
+            // SAFETY: asks for this thread's own number.
+            send.send(unsafe { libc::pthread_self() }).unwrap();
+            assert_eq!(
+                errno(fcntl_lock(other, libc::F_WRLCK, 0, 1, true)),
+                libc::EINTR
+            );
+            send.send(0).unwrap();
+        });
+        let thread = receive.recv().unwrap();
+        while receive.recv_timeout(Duration::from_millis(50)).is_err() {
+            // SAFETY: the thread lives until it has sent its last word.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+        }
+    });
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    // Two processes that wait for each other: one of them is told.
+    if mount_support::have("deadlock", &["perl"]) {
+        let script = r#"
+            use Fcntl; my ($path, $mine, $theirs, $flag) = @ARGV;
+            open(my $f, "+<", $path) or die; my $pack = sub { pack("s s x4 q q i x4", F_WRLCK, 0, $_[0], 1, 0) };
+            fcntl($f, F_SETLK, $pack->($mine)) or die "first: $!";
+            open(my $t, ">", "$flag.$mine"); close $t;
+            select(undef, undef, undef, 0.01) until -e "$flag.$theirs";
+            if (fcntl($f, F_SETLKW, $pack->($theirs))) { print "got it\n" } else { print "told: ", $!+0, "\n" }
+        "#;
+        let flag = tempfile::tempdir().unwrap();
+        std::fs::write(a.join("d"), "").unwrap();
+        let start = |place: &Path, mine: &str, theirs: &str| {
+            std::process::Command::new("perl")
+                .args(["-e", script])
+                .args([&place.join("d").to_string_lossy(), mine, theirs])
+                .arg(flag.path().join("at"))
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let (first, second) = (start(&a, "100", "200"), start(&b, "200", "100"));
+        let mut said = [first, second]
+            .map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap());
+        said.sort();
+        assert_eq!(
+            said,
+            ["got it\n".to_owned(), format!("told: {}\n", libc::EDEADLK)]
+        );
+    }
+}
+
+#[test]
+fn mapped_memory_is_written_back() {
+    let Some((_sea, a, b)) = two("mapped_memory_is_written_back", &[]) else {
+        return;
+    };
+    let length = 1 << 20;
+    let file = open(&a.join("f"));
+    file.set_len(length as u64).unwrap();
+    // SAFETY: a fresh mapping of a file that nobody cuts, unmapped below.
+    let map = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            length,
+            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+            rustix::mm::MapFlags::SHARED,
+            &file,
+            0,
+        )
+        .unwrap()
+    };
+    // SAFETY: the mapping is that long, and this is the only slice of it.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(map.cast::<u8>(), length) };
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = (index * 31 % 251) as u8;
+    }
+    // SAFETY: the whole mapping.
+    unsafe { rustix::mm::msync(map, length, rustix::mm::MsyncFlags::SYNC).unwrap() };
+    let expected: Vec<u8> = (0..length).map(|index| (index * 31 % 251) as u8).collect();
+    assert!(std::fs::read(b.join("f")).unwrap() == expected);
+    bytes[5] = 255;
+    // SAFETY: nobody uses `bytes` after this.
+    unsafe { rustix::mm::munmap(map, length).unwrap() };
+    drop(file);
+    assert_eq!(std::fs::read(b.join("f")).unwrap()[5], 255);
+}
+
+#[test]
+fn direct_io_of_any_alignment_works() {
+    let Some((_sea, a, b)) = two("direct_io_of_any_alignment_works", &[]) else {
+        return;
+    };
+    let direct = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(a.join("f"))
+        .unwrap();
+    let mut model = Vec::new();
+    let mut random = support::Random::new(3);
+    for _ in 0..60 {
+        let (at, length) = (random.below(200_000) as usize, random.size(70_000) as usize);
+        let bytes = random.bytes(length);
+        direct.write_all_at(&bytes, at as u64).unwrap();
+        if model.len() < at + length {
+            model.resize(at + length, 0);
+        }
+        model[at..at + length].copy_from_slice(&bytes);
+    }
+    let mut back = vec![0; model.len() - 3];
+    direct.read_exact_at(&mut back, 3).unwrap();
+    assert!(back == model[3..]);
+    assert!(std::fs::read(b.join("f")).unwrap() == model);
+}
+
+#[test]
+fn a_hundred_thousand_entries_are_listed_while_they_come_and_go() {
+    let Some((sea, a, b)) = two(
+        "a_hundred_thousand_entries_are_listed_while_they_come_and_go",
+        &[],
+    ) else {
+        return;
+    };
+    let names = sea.client().namespace().softly(true);
+    names.mkdir("/big", 0o755).unwrap();
+    let big = names.stat("/big").unwrap().attr.inode;
+    std::thread::scope(|scope| {
+        for worker in 0..32 {
+            let names = names.clone();
+            scope.spawn(move || {
+                for number in (worker..100_000).step_by(32) {
+                    let place = Place::name(big, format!("name{number}"));
+                    names.create(place, 0o644, Node::Socket).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(std::fs::read_dir(a.join("big")).unwrap().count(), 100_000);
+    // Every thousandth is removed and as many come while somebody reads: those that stay all the
+    // time are listed exactly once.
+    let (mut stayed, mut listed) = (0, std::collections::HashSet::new());
+    for (index, entry) in std::fs::read_dir(a.join("big")).unwrap().enumerate() {
+        if index % 1000 == 0 {
+            std::fs::remove_file(b.join(format!("big/name{index}"))).unwrap();
+            std::fs::write(b.join(format!("big/extra{index}")), "").unwrap();
+        }
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(number) = name.strip_prefix("name") {
+            stayed += usize::from(number.parse::<usize>().unwrap() % 1000 != 0);
+        }
+        assert!(listed.insert(name), "listed twice");
+    }
+    assert_eq!(stayed, 99_900);
+    assert_eq!(shell(&b.join("big"), "ls -U | wc -l").trim(), "100000");
+}
+
+#[test]
+fn truncating_and_extending_from_two_mounts_agree_with_a_model() {
+    let Some((sea, a, b)) = two(
+        "truncating_and_extending_from_two_mounts_agree_with_a_model",
+        &["--no-cache"],
+    ) else {
+        return;
+    };
+    let files = [open(&a.join("f")), open(&b.join("f")), open(&a.join("f"))];
+    let mut random = support::Random::new(support::seed() + 11);
+    let mut model: Vec<u8> = Vec::new();
+    for step in 0..support::times(300) {
+        let file = &files[random.below(3) as usize];
+        let (at, length) = (
+            random.below(400_000) as usize,
+            random.size(100_000) as usize,
+        );
+        match random.below(6) {
+            0 => {
+                file.set_len(at as u64).unwrap();
+                model.resize(at, 0);
+            }
+            1 => {
+                drop(
+                    OpenOptions::new()
+                        .write(true)
+                        .truncate(true)
+                        .open(b.join("f"))
+                        .unwrap(),
+                );
+                model.clear();
+            }
+            2 | 3 => {
+                let bytes = random.bytes(length);
+                file.write_all_at(&bytes, at as u64).unwrap();
+                model.resize(model.len().max(at + length), 0);
+                model[at..at + length].copy_from_slice(&bytes);
+            }
+            _ => {
+                let mut bytes = Vec::new();
+                File::open(a.join("f"))
+                    .unwrap()
+                    .read_to_end(&mut bytes)
+                    .unwrap();
+                assert!(
+                    bytes == model,
+                    "step {step}: {} and {} bytes",
+                    bytes.len(),
+                    model.len()
+                );
+            }
+        }
+        assert_eq!(
+            b.join("f").metadata().unwrap().len(),
+            model.len() as u64,
+            "step {step}"
+        );
+    }
+    drop(files);
+    assert_eq!(a.join("f").metadata().unwrap().len(), model.len() as u64);
+    sea.check();
+}

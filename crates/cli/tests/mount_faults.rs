@@ -1,0 +1,235 @@
+//! Servers, managers, mounts and whole clusters that die under a mount in use.
+
+mod mount_support;
+mod support;
+
+use mount_support::{binary, is_mounted, sea, shell, wait_until};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn umount(place: &Path, options: &[&str]) -> bool {
+    let begin = Instant::now();
+    let done = Command::new(binary())
+        .arg("umount")
+        .args(options)
+        .arg(place)
+        .status()
+        .unwrap()
+        .success();
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "unmounting took too long"
+    );
+    done
+}
+
+#[test]
+fn servers_and_managers_that_restart_are_waited_for() {
+    let Some(mut sea) = sea("servers_and_managers_that_restart_are_waited_for", 3) else {
+        return;
+    };
+    let place = sea.mount(&[]);
+    let over = AtomicBool::new(false);
+    let rounds = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let (place, over, rounds) = (&place, &over, &rounds);
+            scope.spawn(move || {
+                let held = place.join(format!("held{worker}"));
+                let options = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .clone();
+                let file = options.open(&held).unwrap();
+                std::fs::remove_file(&held).unwrap();
+                let mut number = 0u64;
+                while !over.load(Ordering::SeqCst) {
+                    // New files, an unlinked one that stays open, names and directories.
+                    let bytes = support::Random::new(number + worker).bytes(200_000);
+                    let path = place.join(format!("w{worker}-{number}"));
+                    std::fs::write(&path, &bytes).unwrap();
+                    file.write_all_at(&bytes, number % 7 * 1000).unwrap();
+                    let mut back = vec![0; bytes.len()];
+                    file.read_exact_at(&mut back, number % 7 * 1000).unwrap();
+                    assert!(back == bytes, "worker {worker} round {number}");
+                    assert!(std::fs::read(&path).unwrap() == bytes);
+                    std::fs::rename(&path, place.join(format!("k{worker}"))).unwrap();
+                    number += 1;
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        for kill in 0..6 {
+            let seen = rounds.load(Ordering::SeqCst);
+            wait_until("work goes on", || rounds.load(Ordering::SeqCst) >= seen + 6);
+            if kill % 2 == 0 {
+                sea.local.kill_server(kill / 2);
+                std::thread::sleep(Duration::from_millis(200));
+                sea.local.restart_server(kill / 2).unwrap();
+            } else {
+                sea.local.kill_manager();
+                std::thread::sleep(Duration::from_millis(200));
+                sea.local.restart_manager().unwrap();
+            }
+        }
+        let seen = rounds.load(Ordering::SeqCst);
+        wait_until("work goes on", || rounds.load(Ordering::SeqCst) >= seen + 6);
+        over.store(true, Ordering::SeqCst);
+    });
+    assert!(umount(&place, &[]));
+    sea.check();
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_after_the_deadline_and_a_signal_need_not_wait() {
+    let test = "a_server_that_stays_away_is_an_error_after_the_deadline";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let place = sea.dir("slow");
+    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3"]);
+    std::fs::write(place.join("f"), vec![1; 1 << 20]).unwrap();
+    sea.local.kill_server(0);
+    let begin = Instant::now();
+    let error = std::fs::read(place.join("f")).unwrap_err();
+    assert!(
+        matches!(error.raw_os_error(), Some(libc::EIO | libc::ETIMEDOUT)),
+        "{error}"
+    );
+    assert!(
+        (2..12).contains(&begin.elapsed().as_secs()),
+        "{:?}",
+        begin.elapsed()
+    );
+    // Names are the manager's: they go on.
+    std::fs::create_dir(place.join("d")).unwrap();
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 2);
+    // Who is killed in the middle does not wait for the deadline.
+    let patient = sea.dir("patient");
+    let other = mount_support::mount(sea.local.dir(), &patient, &["--timeout", "60"]);
+    let mut reader = Command::new("cat")
+        .arg(patient.join("f"))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        reader.try_wait().unwrap().is_none(),
+        "it waits for the server"
+    );
+    let begin = Instant::now();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&reader),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    reader.wait().unwrap();
+    assert!(
+        begin.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begin.elapsed()
+    );
+    drop(other);
+    sea.local.restart_server(0).unwrap();
+    assert_eq!(std::fs::read(place.join("f")).unwrap().len(), 1 << 20);
+    drop(mounted);
+}
+
+#[test]
+fn a_mount_can_be_taken_away_when_its_cluster_is_gone() {
+    let Some(mut sea) = sea("a_mount_can_be_taken_away_when_its_cluster_is_gone", 2) else {
+        return;
+    };
+    let place = sea.mount(&[]);
+    std::fs::write(place.join("f"), "x").unwrap();
+    sea.local.kill_manager();
+    sea.local.kill_server(0);
+    sea.local.kill_server(1);
+    assert!(umount(&place, &[]));
+    assert!(!is_mounted(&place));
+    // Once more is an error that says so.
+    assert!(!umount(&place, &[]));
+    // Its process ends by itself.
+    let process = sea.process(0);
+    wait_until("the mount's process has ended", || {
+        process.try_wait().unwrap().is_some()
+    });
+}
+
+#[test]
+fn a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind() {
+    let Some(mut sea) = sea(
+        "a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind",
+        2,
+    ) else {
+        return;
+    };
+    let place = sea.mount(&[]);
+    let held = std::fs::File::create(place.join("held")).unwrap();
+    assert!(!umount(&place, &[]), "in use");
+    assert!(umount(&place, &["--lazy"]));
+    drop(held);
+    // Killed in the middle of everything.
+    let place = sea.mount(&[]);
+    let mut busy = Command::new("bash")
+        .args(["-c", "for i in $(seq 100000); do mkdir -p d$((i%9)); echo $i > d$((i%9))/f$i; mv d$((i%9))/f$i g$i; rm -f g$((i-3)); done"])
+        .current_dir(&place)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("it is busy", || place.join("g40").exists());
+    sea.process(1).kill().unwrap();
+    sea.process(1).wait().unwrap();
+    let _ = busy.kill();
+    let _ = busy.wait();
+    let error = std::fs::read_dir(&place).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN));
+    assert!(umount(&place, &[]) || umount(&place, &["--lazy"]));
+    assert!(!is_mounted(&place));
+    sea.check();
+    // The same place again, with what was there.
+    let again = mount_support::mount(sea.local.dir(), &place, &[]);
+    assert!(place.join("d1").is_dir());
+    shell(&place, "rm -rf d* g* && test -z \"$(ls | grep -v held)\"");
+    drop(again);
+    sea.check();
+}
+
+#[test]
+fn mounting_from_the_command_line_returns_and_names_what_is_wrong() {
+    let Some(sea) = sea(
+        "mounting_from_the_command_line_returns_and_names_what_is_wrong",
+        1,
+    ) else {
+        return;
+    };
+    let place = sea.dir("here");
+    let run = |arguments: &[&str]| {
+        Command::new(binary())
+            .arg("--cluster")
+            .arg(sea.local.dir())
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let text = place.to_string_lossy().into_owned();
+    let output = run(&["mount", &text]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("umount"));
+    std::fs::write(place.join("f"), "x").unwrap();
+    let output = run(&["umount", &text]);
+    assert!(output.status.success());
+    let output = run(&["mount", "/nowhere"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere"));
+    let output = run(&["mount", "--read-only", &text]);
+    assert!(output.status.success());
+    let error = std::fs::write(place.join("f"), "y").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EROFS));
+    assert_eq!(std::fs::read_to_string(place.join("f")).unwrap(), "x");
+    assert!(run(&["umount", &text]).status.success());
+}

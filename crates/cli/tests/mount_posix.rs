@@ -1,0 +1,283 @@
+//! POSIX on a real mount: scripts of system calls give word by word what they give on the local file
+//! system. The scripts below state rules; random ones look for what nobody thought of.
+
+mod mount_support;
+mod support;
+
+use mount_support::actor::{self, compare};
+use mount_support::sea;
+use std::path::PathBuf;
+use support::Random;
+
+/// Each line is a script of its own, steps separated by `;`. It starts in an empty directory that
+/// everybody may write to.
+const RULES: &[&str] = &[
+    // Kinds of files.
+    "mknod f fifo 644; mknod s socket 600; mknod c char 666; mknod b block 660; mknod r file 640; symlink to l; mkdir d 750; stat f; stat s; stat c; stat b; stat r; stat l; stat d; ls .; readlink l; readlink r",
+    "as 1001 1001; mknod c char 666; mknod b block 666; mknod f fifo 666; mknod s socket 666; mknod r file 666; stat f",
+    "mknod f fifo 644; get f; unlink f; mknod s socket 644; get s; rename s t; stat t; link t u; stat u; unlink t; stat u",
+    "symlink nowhere l; get l; put l x; stat nowhere; symlink l2 l1; symlink l1 l2; get l1; symlink . here; stat here; ls here",
+    // Hard links: one inode, one set of attributes.
+    "put a one; link a b; stat a; stat b; put b three; get a; chmod a 600; stat b; chown b 1001 1001; stat a; truncate a 2; stat b; unlink a; stat b; get b; link b b; link x y; mkdir d 755; link d e",
+    "put a x; as 1001 1001; link a b; stat b",
+    // Permissions.
+    "put a secret; chmod a 600; as 1001 1001; get a; put a x; truncate a 0; chmod a 777; chown a 1001 1001; utimens a now now; utimens a 5 5; unlink a; stat a",
+    "put a text; chmod a 640; chown a 0 1002; as 1001 1001 1002; get a; put a x; as 1001 1001; get a; as 1002 1002; get a; access a 4; access a 2",
+    "put a text; chown a 1001 1001; chmod a 077; as 1001 1001; get a; access a 4; as 1003 1001; get a; as 1003 1003; get a",
+    "mkdir d 700; put d/a x; as 1001 1001; get d/a; stat d/a; ls d; put d/b x; mkdir d/e 755; unlink d/a; rename d/a b; as 0 0; chmod d 711; as 1001 1001; get d/a; ls d; as 0 0; chmod d 744; as 1001 1001; ls d; stat d/a",
+    "mkdir d 555; chown d 1001 1001; as 1001 1001; put d/a x; mkdir d/b 755; chmod d 755; put d/a x; chmod d 555; unlink d/a; rename d/a d/b; get d/a",
+    "put a x; chmod a 111; as 1001 1001; get a; access a 1; access a 5",
+    // Sticky directories.
+    "mkdir t 1777; as 1001 1001; put t/a x; mkdir t/d 755; as 1002 1002; unlink t/a; rmdir t/d; rename t/a t/b; put t/c y; rename t/c t/a; rename t/c t/a exchange; as 1001 1001; rename t/a t/b; unlink t/b; rmdir t/d",
+    // Set-id bits.
+    "put a x; chmod a 6777; stat a; as 1001 1001; append a y; as 0 0; stat a; chmod a 6777; append a z; stat a; chown a 1001 1001; stat a; chmod a 2767; as 1002 1002; append a q; stat a",
+    "put a x; chown a 1001 1001; chmod a 6755; as 1001 1001; truncate a 0; stat a; chmod a 6755; chown a -1 1001; stat a; chmod a 4644; stat a; chown a -1 -1; stat a; chmod a 2755; stat a",
+    "put a x; chown a 1001 1005; as 1001 1001; chmod a 2755; stat a; as 1001 1001 1005; chmod a 2755; stat a; chown a -1 1005; chown a -1 1006; chown a 1002 -1; stat a",
+    "mkdir d 2777; chown d 0 1009; chmod d 2777; as 1001 1001; put d/a x; mkdir d/e 755; mknod d/r file 2755; stat d/a; stat d/e; stat d/r; open d/n w,creat 2775; stat d/n",
+    // Names.
+    "put MAX x; stat MAX; put LONG x; mkdir LONG 755; rename MAX LONG; get LONG; symlink x LONG; link MAX LONG; unlink MAX; mkdir MAX 755; put MAX/MAX x; get MAX/MAX",
+    "put a x; stat a/b; put a/b x; mkdir a/b 755; unlink a/b; get a/; mkdir b/ 755; put b/ x; rmdir b/; stat nothing/x",
+    // Directories.
+    "mkdir d 755; stat d; mkdir d/e 755; mkdir d/f 755; stat d; rmdir d; rmdir d/e; stat d; put d/x y; unlink d/x; rmdir d/f; rmdir d; rmdir d; stat d; unlink nothing; mkdir d 755; unlink d; put d x; rmdir nothing; put a x; rmdir a",
+    // Rename in all its variants.
+    "put a 1; put b 2; rename a b; get b; stat a; rename b b; get b; rename x y; put c 3; rename b c noreplace; rename b d noreplace; get d; rename c d exchange; get c; get d; rename c x exchange; stat x",
+    "mkdir d 755; mkdir e 755; put e/x y; rename d e; rename e d; ls d; mkdir f 755; mkdir f/g 755; rename f f/g/h; rename f f/g; put a x; rename a f; rename f a; rename d f; stat f; rename f/g g; stat f; stat g",
+    "mkdir d 755; put a x; rename d a exchange; stat a; get d; mkdir e 755; rename a e/a; stat e; stat .; rename e/a d exchange; stat e; get e/a; stat d",
+    "put a 1; link a b; rename a b; stat a; stat b; put c 2; link c d; rename a d; stat b; stat c",
+    "mkdir d 755; chown d 1001 1001; mkdir o 777; as 1001 1001; mkdir d/m 755; rename d/m o/m; as 1002 1002; rename o/m o/n; mkdir o/q 755; rename o/n d/n",
+    // Unlinked, and still open.
+    "hold h a rw,creat; write h hello; link a b; unlink a; fstat h; unlink b; fstat h; pread h 0 10; pwrite h 5 world; pread h 0 20; ftruncate h 3; fstat h; fchmod h 600; fstat h; put a other; get a; pread h 0 9; drop h; get a",
+    "put a first; hold h a r; put b second; rename b a; pread h 0 9; fstat h; get a; drop h; get a",
+    "mkdir d 755; hold h d r,dir; rmdir d; fstat h; drop h; stat d",
+    // Opening.
+    "open a rw 644; open a rw,creat 640; stat a; open a rw,creat,excl 640; open a r,dir 0; mkdir d 755; open d w 0; open d r 0; open d rw,creat 644; symlink a l; open l r,nofollow 0; open l w,creat,excl 644; open a w,trunc 0; stat a",
+    "put a 12345; open a w,trunc 0; stat a; put a 12345; open a r 0; stat a; open b rw,creat 444; stat b; as 1001 1001; open b rw 0; open b r 0; open a w,trunc 0",
+    // Sizes.
+    "put a hello; truncate a 3; get a; truncate a 10; get a; truncate a 5000; stat a; truncate a 0; stat a; truncate d 1; mkdir d 755; truncate d 1; truncate a -1",
+    "hold h a rw,creat; pwrite h 100000 x; fstat h; pread h 99990 20; pread h 5000 8; ftruncate h 99000; fstat h; pwrite h 99000 yy; pread h 98990 30; fsync h; fstat h",
+    "hold h a rw,creat,append; write h abc; write h def; pread h 0 10; pwrite h 0 zzz; pread h 0 20; fstat h; append a more; pread h 0 30",
+    // Space.
+    "hold h a rw,creat; fallocate h plain 0 200000; fstat h; fallocate h keep 200000 400000; fstat h; pwrite h 0 data; pwrite h 150000 more; fallocate h punch 0 100; pread h 0 8; fallocate h zero 149999 3; pread h 149990 20; fallocate h zero 190000 90000; fstat h; fallocate h zerokeep 270000 100000; fstat h; fallocate h plain 0 0",
+    "hold h a rw,creat; ftruncate h 1048576; seekdata h 0; seekhole h 0; pwrite h 524288 x; seekdata h 0; seekhole h 524288; seekdata h 530000; seekhole h 1048576; seekdata h 1048576; seekdata h 2000000; pwrite h 0 y; seekdata h 0; seekhole h 0",
+    "hold h a rw,creat; write h 0123456789; hold k b rw,creat; copy h k 2 0 5; pread k 0 20; copy h k 0 100 100; fstat k; copy h k 50 0 10; copy h h 0 20 5; pread h 0 40; fstat h",
+    // Extended attributes.
+    "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x",
+    "put a x; chmod a 600; setxattr a user.one 1; setxattr a trusted.t 1; as 1001 1001; getxattr a user.one; setxattr a user.two x; listxattr a; getxattr a trusted.t; setxattr a trusted.u x; as 0 0; listxattr a; symlink a l; setxattr l user.x y; mkdir d 755; setxattr d user.x y; getxattr d user.x; mknod f fifo 644; setxattr f user.x y",
+    // Times given by hand.
+    "put a x; utimens a 100 200; times a; utimens a omit 300; times a; utimens a 400 omit; times a; utimens a -5 4294967300; times a; symlink a l; utimens l 7 8; times l; times a; mkdir d 755; utimens d 1 2; times d",
+    "put a x; chown a 1001 1001; as 1001 1001; utimens a 1 2; times a; as 1002 1002; utimens a now now; as 0 0; chmod a 666; as 1002 1002; utimens a now now; utimens a 3 4; utimens a now omit; utimens a omit omit",
+    "hold h a w,creat; write h x; utimens a 1000 2000; times a; drop h; times a; hold h a w; utimens a 1000 2000; drop h; times a; hold h a w; write h y; utimens a 1 2; mark a; write h z; since a; drop h; since a",
+    // Locks of flock, two openings of one file.
+    "put a x; hold h a r; hold k a r; flock h ex; flock k sh; flock h sh; flock k sh; flock k ex; flock h un; flock k ex; flock h sh; drop k; flock h sh",
+];
+
+/// What each call does to the three times of a file or of the directory it works in: mark, act, see.
+const TIMES: &[(&str, &str, &str)] = &[
+    ("put a x", "a", "append a y"),
+    ("put a x", "a", "get a"),
+    ("put a x", "a", "chmod a 600"),
+    ("put a x", "a", "chown a 1001 -1"),
+    ("put a x", "a", "chown a -1 -1"),
+    ("put a x", "a", "truncate a 5"),
+    ("put a x", "a", "link a b"),
+    ("put a x; link a b", "a", "unlink b"),
+    ("put a x", "a", "rename a b; rename b a"),
+    ("put a x", "a", "stat a"),
+    ("put a x", "a", "open a r 0"),
+    ("put a x", "a", "open a w 0"),
+    ("put a x", "a", "open a w,trunc 0"),
+    ("put a x", "a", "setxattr a user.x y"),
+    ("put a x; setxattr a user.x y", "a", "getxattr a user.x"),
+    ("put a x; setxattr a user.x y", "a", "delxattr a user.x"),
+    ("put a x", "a", "utimens a 5 omit"),
+    ("put a x", "a", "utimens a omit 5"),
+    ("put a x; hold h a rw", "a", "pwrite h 0 z"),
+    ("put a x; hold h a rw; pwrite h 0 y", "a", "drop h"),
+    ("put a x; hold h a rw; pwrite h 0 y; fsync h", "a", "drop h"),
+    ("put a x; hold h a rw", "a", "pread h 0 1"),
+    ("put a x; hold h a rw", "a", "ftruncate h 7"),
+    ("put a x; hold h a rw", "a", "fallocate h plain 0 100"),
+    (
+        "put a xyz; hold h a rw; hold k b rw,creat",
+        "b",
+        "copy h k 0 0 3",
+    ),
+    ("symlink a l", "l", "readlink l"),
+    ("symlink a l", "l", "stat l"),
+    ("mkdir d 755", "d", "put d/a x"),
+    ("mkdir d 755", "d", "mkdir d/a 755"),
+    ("mkdir d 755", "d", "symlink x d/a"),
+    ("mkdir d 755", "d", "mknod d/a fifo 644"),
+    ("mkdir d 755; put a x", "d", "link a d/b"),
+    ("mkdir d 755; put d/a x", "d", "unlink d/a"),
+    ("mkdir d 755; mkdir d/a 755", "d", "rmdir d/a"),
+    ("mkdir d 755; put d/a x", "d", "rename d/a d/b"),
+    ("mkdir d 755; put d/a x", "d", "rename d/a b"),
+    ("mkdir d 755; put a x", "d", "rename a d/b"),
+    ("mkdir d 755; put d/a x", "d", "append d/a y"),
+    ("mkdir d 755; put d/a x", "d", "ls d"),
+    ("mkdir d 755", "d", "stat d/nothing"),
+    (
+        "mkdir d 755; mkdir e 755",
+        "e",
+        "rename e d/e; rename d/e e",
+    ),
+];
+
+fn script(text: &str) -> Vec<String> {
+    text.split(';').map(|step| step.trim().to_owned()).collect()
+}
+
+/// Runs scripts in fresh directories here and there; gives what differed.
+fn differences(ours: &[PathBuf], theirs: &PathBuf, scripts: &[Vec<String>]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, script) in scripts.iter().enumerate() {
+        let prepare = |root: &PathBuf| {
+            let dir = root.join(format!("case{number}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(&dir, mode).unwrap();
+            dir
+        };
+        let local = actor::run(&[prepare(theirs)], script);
+        let here: Vec<PathBuf> = ours.iter().map(prepare).collect();
+        let mounted = actor::run(&here, script);
+        if let Err(text) = compare(&mounted, &local) {
+            found.push(format!("script {number}: {text}"));
+        }
+    }
+    found
+}
+
+/// Only root can act for several users and make device nodes.
+fn as_root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        support::skip(test, "not root: users cannot be switched");
+    }
+    root
+}
+
+#[test]
+fn every_rule_is_that_of_the_local_file_system() {
+    let test = "every_rule_is_that_of_the_local_file_system";
+    if !as_root(test) {
+        return;
+    }
+    actor::no_umask();
+    for options in [&[][..], &["--no-cache"]] {
+        let Some(mut sea) = sea(test, 3) else { return };
+        let place = sea.mount(options);
+        let local = sea.local_dir("local");
+        let mut scripts: Vec<Vec<String>> = RULES.iter().map(|text| script(text)).collect();
+        for (before, target, act) in TIMES {
+            scripts.push(script(&format!(
+                "{before}; mark {target}; {act}; since {target}"
+            )));
+        }
+        let found = differences(&[place], &local, &scripts);
+        assert!(found.is_empty(), "{options:?}: {}", found.join("\n\n"));
+        sea.check();
+    }
+}
+
+/// Names that random scripts use; few, so that they meet.
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "d/a", "d/b", "e", "e/a", "d/e"];
+
+fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
+    let mut script = vec!["mkdir d 777".to_owned(), "mkdir e 1777".to_owned()];
+    for _ in 0..steps {
+        let mut name = || NAMES[random.below(NAMES.len() as u64) as usize];
+        let (one, two) = (name(), name());
+        let mode = [
+            "644", "600", "666", "755", "4755", "2775", "1777", "000", "711",
+        ][random.below(9) as usize];
+        let user = [0, 0, 1001, 1002][random.below(4) as usize];
+        let size = random.below(100_000);
+        script.push(match random.below(30) {
+            0 | 1 => format!("as {user} {user}"),
+            2 => format!("mkdir {one} {mode}"),
+            3 => format!("rmdir {one}"),
+            4 | 5 => format!("put {one} text{size}"),
+            6 => format!("append {one} more{size}"),
+            7 | 8 => format!("get {one}"),
+            9 | 10 => format!("unlink {one}"),
+            11 | 12 => format!("rename {one} {two}"),
+            13 => format!("rename {one} {two} exchange"),
+            14 => format!("rename {one} {two} noreplace"),
+            15 => format!("link {one} {two}"),
+            16 => format!("symlink {} {one}", two.replace('/', "_")),
+            17 => format!("readlink {one}"),
+            18 => format!("chmod {one} {mode}"),
+            19 => format!(
+                "chown {one} {} {}",
+                [-1, 0, 1001][random.below(3) as usize],
+                user
+            ),
+            20 => format!("truncate {one} {size}"),
+            21 => format!("mknod {one} {node} {mode}"),
+            22 => format!("open {one} rw,creat {mode}"),
+            23 => format!("ls {}", ["d", "e"][random.below(2) as usize]),
+            24 => format!("access {one} {}", random.below(8)),
+            25 => format!("hold h {one} rw,nonblock"),
+            26 => format!("pwrite h {size} mark{size}"),
+            27 => "fstat h".to_owned(),
+            _ => format!("stat {one}"),
+        });
+    }
+    script
+}
+
+#[test]
+fn random_scripts_give_what_they_give_locally() {
+    let test = "random_scripts_give_what_they_give_locally";
+    if !as_root(test) {
+        return;
+    }
+    actor::no_umask();
+    let Some(mut sea) = sea(test, 4) else { return };
+    let place = sea.mount(&[]);
+    let local = sea.local_dir("local");
+    let mut random = Random::new(support::seed() + 7);
+    let scripts: Vec<_> = (0..support::times(40))
+        .map(|_| random_script(&mut random, 60, "fifo"))
+        .collect();
+    let found = differences(&[place], &local, &scripts);
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+    sea.check();
+}
+
+#[test]
+fn two_mounts_in_turn_are_one_file_system() {
+    let test = "two_mounts_in_turn_are_one_file_system";
+    if !as_root(test) {
+        return;
+    }
+    actor::no_umask();
+    let Some(mut sea) = sea(test, 4) else { return };
+    let places = [sea.mount(&["--no-cache"]), sea.mount(&["--no-cache"])];
+    let local = sea.local_dir("local");
+    // Four at a time, each in its own directories and against its own model.
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|worker| {
+                let (places, local) = (&places, &local);
+                scope.spawn(move || {
+                    let mut random = Random::new(support::seed() + 100 + worker);
+                    let scripts: Vec<_> = (0..support::times(8))
+                        // Sockets: what goes through a FIFO stays on its mount.
+                        .map(|_| random_script(&mut random, 60, "socket"))
+                        .collect();
+                    let name = format!("worker{worker}");
+                    let ours: Vec<PathBuf> = places.iter().map(|place| place.join(&name)).collect();
+                    differences(&ours, &local.join(&name), &scripts)
+                })
+            })
+            .collect();
+        for worker in workers {
+            let found = worker.join().unwrap();
+            assert!(found.is_empty(), "{}", found.join("\n\n"));
+        }
+    });
+    sea.check();
+}

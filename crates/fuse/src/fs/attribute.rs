@@ -1,0 +1,321 @@
+//! Attributes: stat, chmod, chown, truncate, utimes, statfs.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use trireme::Times;
+use trireme_proto::message::meta::{
+    self, Attr, Entry, Kind, NAME_MAX, Place, Response, SetAttr, SetTime, StatFs, Time,
+};
+
+use super::{Inner, Outcome, errno, library_errno, now, unexpected};
+use crate::kernel::abi::{self, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime, set};
+use crate::kernel::{Reply, Request};
+
+/// What `statfs` said last, and when: asking all servers costs a round trip to each.
+pub(super) type SpaceCache = Mutex<Option<(Instant, StatfsOut)>>;
+
+/// The unit in which `statfs` counts, and the size of I/O that we ask programs for.
+const BLOCK: u32 = 4096;
+
+impl Inner {
+    /// What the manager says of an inode. One that is gone, but that somebody here still holds, is
+    /// as it was last, without names.
+    pub(super) fn entry_of(&self, inode: u64) -> Outcome<Entry> {
+        let question = meta::Request::Lookup {
+            place: Place::inode(inode),
+            follow: false,
+        };
+        match self.ask(question) {
+            Ok(Response::Entry(entry)) => {
+                self.nodes.note(&entry, 0);
+                Ok(entry)
+            }
+            Ok(other) => unexpected(other),
+            Err(libc::ESTALE | libc::ENOENT) => {
+                let last = self.nodes.with(inode, |node| {
+                    node.attr.nlink = 0;
+                    node.attr.settled = true;
+                    node.attr.clone()
+                });
+                let attr = last.ok_or(libc::ESTALE)?;
+                Ok(Entry { attr, layout: None })
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Makes an entry right that the manager cannot know all of: the size of a file that is being
+    /// written, and what this mount has not reported yet.
+    pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
+        if !entry.attr.settled && entry.attr.kind == Kind::File {
+            let inode = entry.attr.inode;
+            let known = self.nodes.with(inode, |node| node.grant).flatten();
+            let grant = if let Some(grant) = known {
+                grant
+            } else {
+                let grants = self.names.inspect(vec![inode]);
+                let grants = grants.map_err(|error| errno(&error))?;
+                let grant = *grants.first().ok_or(libc::EPROTO)?;
+                self.nodes.with(inode, |node| node.grant = Some(grant));
+                grant
+            };
+            self.cluster
+                .complete_with(entry, &grant)
+                .map_err(|error| library_errno(&error))?;
+        }
+        self.nodes.overlay(&mut entry.attr);
+        Ok(())
+    }
+
+    fn whole_entry(&self, inode: u64) -> Outcome<Entry> {
+        let mut entry = self.entry_of(inode)?;
+        self.complete(&mut entry)?;
+        Ok(entry)
+    }
+
+    /// Attributes as the kernel takes them.
+    #[allow(clippy::unused_self)]
+    pub(super) fn attr_out(&self, attr: Attr) -> abi::Attr {
+        let size = shown_size(&attr);
+        abi::Attr {
+            ino: attr.inode,
+            size,
+            blocks: size.div_ceil(512),
+            atime: attr.atime.seconds as u64,
+            mtime: attr.mtime.seconds as u64,
+            ctime: attr.ctime.seconds as u64,
+            atimensec: attr.atime.nanos,
+            mtimensec: attr.mtime.nanos,
+            ctimensec: attr.ctime.nanos,
+            mode: attr.kind.mode_bits() | attr.mode,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            rdev: attr.rdev as u32,
+            blksize: BLOCK,
+            flags: 0,
+        }
+    }
+
+    fn attr_reply(&self, attr: Attr) -> AttrOut {
+        AttrOut {
+            attr_valid: self.ttl.as_secs(),
+            attr_valid_nsec: self.ttl.subsec_nanos(),
+            dummy: 0,
+            attr: self.attr_out(attr),
+        }
+    }
+
+    pub(super) fn getattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = self.whole_entry(request.header.nodeid);
+        reply.result(result.map(|entry| self.attr_reply(entry.attr)));
+    }
+
+    pub(super) fn statx(&self, request: &Request<'_>, reply: Reply) {
+        let result = self.whole_entry(request.header.nodeid);
+        reply.result(result.map(|entry| {
+            let attr = entry.attr;
+            let time = |time: Time| SxTime {
+                sec: time.seconds,
+                nsec: time.nanos,
+                reserved: 0,
+            };
+            let size = shown_size(&attr);
+            StatxOut {
+                attr_valid: self.ttl.as_secs(),
+                attr_valid_nsec: self.ttl.subsec_nanos(),
+                flags: 0,
+                spare: [0; 2],
+                stat: Statx {
+                    mask: libc::STATX_BASIC_STATS | libc::STATX_BTIME,
+                    blksize: BLOCK,
+                    nlink: attr.nlink,
+                    uid: attr.uid,
+                    gid: attr.gid,
+                    mode: (attr.kind.mode_bits() | attr.mode) as u16,
+                    ino: attr.inode,
+                    size,
+                    blocks: size.div_ceil(512),
+                    atime: time(attr.atime),
+                    btime: time(attr.btime),
+                    ctime: time(attr.ctime),
+                    mtime: time(attr.mtime),
+                    rdev_major: libc::major(attr.rdev),
+                    rdev_minor: libc::minor(attr.rdev),
+                    ..Statx::default()
+                },
+            }
+        }));
+    }
+
+    pub(super) fn setattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = self.setattr_now(request);
+        reply.result(result.map(|entry| self.attr_reply(entry.attr)));
+    }
+
+    fn setattr_now(&self, request: &Request<'_>) -> Outcome<Entry> {
+        let what = request.arguments::<SetattrIn>()?;
+        let inode = request.header.nodeid;
+        let has = |bit| what.valid & bit != 0;
+        let mut result = None;
+        if has(set::SIZE) {
+            result = Some(self.truncate(request, &what)?);
+        }
+        let time = |bit, now, seconds: u64, nanos| {
+            has(bit).then(|| {
+                if has(now) {
+                    SetTime::Now
+                } else {
+                    SetTime::To(Time {
+                        seconds: seconds as i64,
+                        nanos,
+                    })
+                }
+            })
+        };
+        let mut change = SetAttr {
+            mode: has(set::MODE).then_some(what.mode & 0o7777),
+            uid: has(set::UID).then_some(what.uid),
+            gid: has(set::GID).then_some(what.gid),
+            atime: time(set::ATIME, set::ATIME_NOW, what.atime, what.atimensec),
+            mtime: time(set::MTIME, set::MTIME_NOW, what.mtime, what.mtimensec),
+            ..SetAttr::default()
+        };
+        // A call that changes nothing (chown -1 -1) still changes the time of change and set-id bits.
+        if result.is_none() && change == SetAttr::default() {
+            change.strip_set_id = true;
+        }
+        if result.is_none() || change != SetAttr::default() {
+            let question = meta::Request::SetAttr {
+                place: Place::inode(inode),
+                follow: false,
+                set: change.clone(),
+            };
+            let entry = match self.change(&request.header, question)? {
+                Response::Entry(entry) => entry,
+                other => return unexpected(other),
+            };
+            if change.mtime.is_some() {
+                // What was written before is reported later, but not its time.
+                self.nodes.with(inode, |node| {
+                    node.written = None;
+                    node.times_set = true;
+                });
+            }
+            if change.atime.is_some() {
+                self.nodes.with(inode, |node| node.accessed = None);
+            }
+            result = Some(entry);
+        }
+        let mut entry = result.ok_or(libc::EINVAL)?;
+        self.nodes.note(&entry, 0);
+        self.complete(&mut entry)?;
+        Ok(entry)
+    }
+
+    fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {
+        let inode = request.header.nodeid;
+        let handle = if what.valid & set::FH != 0 {
+            self.handles.file(what.fh).ok()
+        } else {
+            None
+        };
+        // An opening stands in for the permission to write; so does, for an open file of this
+        // mount, the kernel's own check.
+        let handle = handle.filter(|handle| handle.write);
+        let namespace = match &handle {
+            Some(_) => self.names.clone(),
+            None => match self.caller(&request.header) {
+                Some(caller) => self.names.acting_as(caller),
+                None => self.names.clone(),
+            },
+        };
+        let _awake = handle
+            .as_ref()
+            .map(|handle| self.wake(handle))
+            .transpose()?;
+        let open = handle.as_ref().map(|handle| handle.file.opening());
+        let entry = namespace
+            .truncate(Place::inode(inode), what.size, open)
+            .map_err(|error| errno(&error))?;
+        for writer in self.handles.writers(inode) {
+            writer.file.was_cut(what.size);
+        }
+        self.nodes.with(inode, |node| {
+            if node.written.is_some() {
+                node.written = Some(now());
+            }
+        });
+        Ok(entry)
+    }
+
+    /// Reports what openings of this mount wrote to a file.
+    pub(super) fn report_writes(&self, inode: u64) -> Outcome<()> {
+        let times = self.nodes.times(inode);
+        for writer in self.handles.writers(inode) {
+            if writer.file.has_news() {
+                let attr = writer.file.report_at(times, false);
+                let attr = attr.map_err(|error| library_errno(&error))?;
+                self.nodes.note_attr(&attr, 0);
+            }
+        }
+        self.nodes.with(inode, |node| {
+            if node.written.is_some_and(|when| times == Times::At(when)) {
+                node.written = None;
+            }
+        });
+        Ok(())
+    }
+
+    pub(super) fn statfs(&self, reply: Reply) {
+        reply.result(self.space());
+    }
+
+    fn space(&self) -> Outcome<StatfsOut> {
+        let mut cache = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((when, answer)) = &*cache
+            && when.elapsed() < Duration::from_secs(1)
+        {
+            return Ok(*answer);
+        }
+        let counts: StatFs = match self.ask(meta::Request::StatFs)? {
+            Response::StatFs(counts) => counts,
+            other => return unexpected(other),
+        };
+        let status = self.cluster.status();
+        let status = status.map_err(|error| library_errno(&error))?;
+        let (mut total, mut free) = (0, 0);
+        for (all, left) in status
+            .iter()
+            .filter_map(|server| server.space.as_ref().ok())
+        {
+            total += all;
+            free += left;
+        }
+        let block = u64::from(BLOCK);
+        // Inodes take no space of their own that could run out before the disks do.
+        let inodes_free = free / block;
+        let answer = StatfsOut {
+            blocks: total / block,
+            bfree: free / block,
+            bavail: free / block,
+            files: counts.inodes + inodes_free,
+            ffree: inodes_free,
+            bsize: BLOCK,
+            namelen: NAME_MAX as u32,
+            frsize: BLOCK,
+            ..StatfsOut::default()
+        };
+        *cache = Some((Instant::now(), answer));
+        Ok(answer)
+    }
+}
+
+/// A directory shows a size as other file systems do, not its number of entries.
+fn shown_size(attr: &Attr) -> u64 {
+    match attr.kind {
+        Kind::Directory => 4096,
+        _ => attr.size,
+    }
+}

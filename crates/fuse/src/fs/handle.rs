@@ -1,0 +1,100 @@
+//! Open files and directories of a mount, by the numbers that the kernel names them with.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use trireme::File;
+use trireme_proto::message::meta::DirEntry;
+
+use super::Outcome;
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub inode: u64,
+    pub file: File,
+    pub write: bool,
+    pub append: bool,
+    /// Its bytes do not go through the page cache.
+    pub direct: bool,
+    /// Reading leaves the access time alone.
+    pub no_atime: bool,
+    /// A lock was taken through it.
+    pub locked: AtomicBool,
+    /// True while the manager takes it as closed for writing: whoever writes wakes it first.
+    pub resting: RwLock<bool>,
+}
+
+/// An open directory: what was fetched and not given out yet.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub position: u64,
+    pub entries: std::collections::VecDeque<DirEntry>,
+    pub end: bool,
+    pub parent: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Handles {
+    next: AtomicU64,
+    files: RwLock<HashMap<u64, Arc<Handle>>>,
+    directories: RwLock<HashMap<u64, Arc<Mutex<Listing>>>>,
+}
+
+impl Handles {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub fn add(&self, handle: Handle) -> u64 {
+        let number = self.number();
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        files.insert(number, Arc::new(handle));
+        number
+    }
+
+    pub fn file(&self, number: u64) -> Outcome<Arc<Handle>> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.get(&number).cloned().ok_or(libc::EBADF)
+    }
+
+    pub fn remove(&self, number: u64) -> Option<Arc<Handle>> {
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        files.remove(&number)
+    }
+
+    /// All openings of an inode for writing.
+    pub fn writers(&self, inode: u64) -> Vec<Arc<Handle>> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files
+            .values()
+            .filter(|handle| handle.inode == inode && handle.write)
+            .cloned()
+            .collect()
+    }
+
+    pub fn add_directory(&self) -> u64 {
+        let number = self.number();
+        self.directories
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(number, Arc::default());
+        number
+    }
+
+    pub fn directory(&self, number: u64) -> Outcome<Arc<Mutex<Listing>>> {
+        let directories = self
+            .directories
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        directories.get(&number).cloned().ok_or(libc::EBADF)
+    }
+
+    pub fn remove_directory(&self, number: u64) {
+        self.directories
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&number);
+    }
+}

@@ -1,0 +1,149 @@
+//! What this mount remembers of inodes: what the kernel knows of them, and what the manager does not
+//! know yet (writes and reads since the last report).
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use trireme::Times;
+use trireme_proto::key::Grant;
+use trireme_proto::message::meta::{Attr, Entry, Time};
+
+/// A day: access times are not renewed more often unless the file changed since.
+const DAY: i64 = 86_400;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    /// How often the kernel was told of it and has not forgotten.
+    pub lookups: u64,
+    /// As the manager last said.
+    pub attr: Attr,
+    /// Open files in this mount, and those of them that go through the page cache.
+    pub opens: usize,
+    pub cached_opens: usize,
+    /// Last write that the manager has not heard of.
+    pub written: Option<Time>,
+    /// Times were set by hand after the last write.
+    pub times_set: bool,
+    /// Last read that the manager has not heard of.
+    pub accessed: Option<Time>,
+    /// What the file was like when the kernel began to cache its bytes.
+    pub cached: Option<Version>,
+    /// Lets us ask the servers for its size.
+    pub grant: Option<Grant>,
+}
+
+/// Tells two states of a file's content apart.
+pub(super) type Version = (Time, Time, u64);
+
+pub(super) fn version(attr: &Attr) -> Version {
+    (attr.mtime, attr.ctime, attr.size)
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    table: Mutex<HashMap<u64, Node>>,
+}
+
+impl Nodes {
+    pub fn table(&self) -> MutexGuard<'_, HashMap<u64, Node>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what the manager said; `lookups` more references of the kernel.
+    pub fn note(&self, entry: &Entry, lookups: u64) {
+        self.note_attr(&entry.attr, lookups);
+    }
+
+    /// The same from attributes alone.
+    pub fn note_attr(&self, attr: &Attr, lookups: u64) {
+        let mut table = self.table();
+        if let Some(node) = table.get_mut(&attr.inode) {
+            node.lookups += lookups;
+            node.attr = attr.clone();
+        } else if lookups > 0 {
+            let node = Node {
+                lookups,
+                attr: attr.clone(),
+                opens: 0,
+                cached_opens: 0,
+                written: None,
+                times_set: false,
+                accessed: None,
+                cached: None,
+                grant: None,
+            };
+            table.insert(attr.inode, node);
+        }
+    }
+
+    /// The kernel forgets references.
+    pub fn forget(&self, inode: u64, lookups: u64) {
+        let mut table = self.table();
+        if let Some(node) = table.get_mut(&inode) {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            let done = node.lookups == 0 && node.opens == 0;
+            if done && node.written.is_none() && node.accessed.is_none() {
+                table.remove(&inode);
+            }
+        }
+    }
+
+    /// Changes what is remembered of an inode, if it is known.
+    pub fn with<T>(&self, inode: u64, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+        self.table().get_mut(&inode).map(change)
+    }
+
+    /// Something was read: the access time follows, by the rule of `relatime`.
+    pub fn accessed(&self, inode: u64, now: Time) {
+        self.with(inode, |node| {
+            let last = node
+                .accessed
+                .unwrap_or(node.attr.atime)
+                .max(node.attr.atime);
+            let changed = node.attr.mtime.max(node.attr.ctime);
+            let changed = node.written.map_or(changed, |written| written.max(changed));
+            if last <= changed || now.seconds - last.seconds > DAY {
+                node.accessed = Some(now);
+            }
+        });
+    }
+
+    /// Takes the reads that are to be reported.
+    pub fn take_accessed(&self) -> Vec<(u64, Time)> {
+        let mut table = self.table();
+        let mut taken = Vec::new();
+        table.retain(|inode, node| {
+            if let Some(when) = node.accessed.take() {
+                node.attr.atime = node.attr.atime.max(when);
+                taken.push((*inode, when));
+            }
+            node.lookups > 0 || node.opens > 0 || node.written.is_some()
+        });
+        taken
+    }
+
+    /// What a report must say of an inode's times.
+    pub fn times(&self, inode: u64) -> Times {
+        let times = self.with(inode, |node| match node.written {
+            Some(when) => Times::At(when),
+            None if node.times_set => Times::Keep,
+            None => Times::Now,
+        });
+        times.unwrap_or(Times::Now)
+    }
+
+    /// Puts what the manager does not know yet over what it said.
+    pub fn overlay(&self, attr: &mut Attr) {
+        self.with(attr.inode, |node| {
+            if let Some(written) = node.written
+                && written > attr.ctime
+            {
+                attr.mtime = written;
+                attr.ctime = written;
+            }
+            if let Some(accessed) = node.accessed {
+                attr.atime = attr.atime.max(accessed);
+            }
+        });
+    }
+}

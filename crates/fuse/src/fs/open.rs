@@ -1,0 +1,337 @@
+//! Opening, flushing and closing files.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use trireme::namespace::OpenFile;
+use trireme::{File, Times};
+use trireme_proto::message::meta::{self, LayoutWish, OpenMode, Place, SetAttr};
+use zerocopy::IntoBytes;
+
+use super::handle::Handle;
+use super::node::version;
+use super::{Inner, Outcome, errno, library_errno};
+use crate::kernel::abi::{
+    self, CreateIn, EntryOut, FlushIn, FsyncIn, InHeader, OpenIn, OpenOut, ReleaseIn,
+};
+use crate::kernel::{Reply, Request, split_name};
+
+/// The kernel's flag for an opening on behalf of execve, which needs no permission to read.
+const FMODE_EXEC: u32 = 0x20;
+
+fn access(flags: u32) -> OpenMode {
+    match flags as i32 & libc::O_ACCMODE {
+        libc::O_RDONLY => OpenMode {
+            read: true,
+            write: false,
+        },
+        libc::O_WRONLY => OpenMode {
+            read: false,
+            write: true,
+        },
+        _ => OpenMode {
+            read: true,
+            write: true,
+        },
+    }
+}
+
+impl Inner {
+    pub(super) fn open(&self, request: &Request<'_>, reply: Reply) {
+        match self.open_now(request) {
+            Ok(out) => {
+                if !reply.give(&out) {
+                    self.close(out.fh, None);
+                }
+            }
+            Err(errno) => {
+                reply.error(errno);
+            }
+        }
+    }
+
+    fn open_now(&self, request: &Request<'_>) -> Outcome<OpenOut> {
+        let what = request.arguments::<OpenIn>()?;
+        let inode = request.header.nodeid;
+        let header = if what.flags & FMODE_EXEC != 0 {
+            InHeader {
+                uid: 0,
+                gid: 0,
+                ..request.header
+            }
+        } else {
+            request.header
+        };
+        let access = access(what.flags);
+        let opened = self.open_at_manager(&header, Place::inode(inode), access, None, false)?;
+        let attr = opened.opened.entry.attr.clone();
+        // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
+        // it up. Then it looks again, once.
+        let outdated = self.nodes.with(inode, |node| {
+            let seen = std::mem::replace(&mut node.attr, attr);
+            node.opens == 0 && seen.ctime != node.attr.ctime && node.written.is_none()
+        });
+        let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
+        if outdated == Some(true) && !self.ttl.is_zero() {
+            return Err(libc::ESTALE);
+        }
+        if what.open_flags & abi::OPEN_KILL_SUIDGID != 0 {
+            self.strip_set_id(&request.header, inode)?;
+        }
+        Ok(self.keep(inode, file, what.flags))
+    }
+
+    fn open_at_manager(
+        &self,
+        header: &InHeader,
+        place: Place,
+        access: OpenMode,
+        create: Option<(u32, LayoutWish)>,
+        exclusive: bool,
+    ) -> Outcome<OpenFile> {
+        let names = match self.caller(header) {
+            Some(caller) => self.names.acting_as(caller),
+            None => self.names.clone(),
+        };
+        names
+            .open(place, access, create, exclusive)
+            .map_err(|error| errno(&error))
+    }
+
+    /// Remembers an open file and decides how the kernel caches it.
+    fn keep(&self, inode: u64, file: File, flags: u32) -> OpenOut {
+        let access = access(flags);
+        let append = flags as i32 & libc::O_APPEND != 0;
+        // What is only written cannot be mapped, so nothing of it needs to be in the page cache; what
+        // is appended must not be, as the kernel cannot know where it goes.
+        let wants_direct = self.direct && self.direct_maps.get() == Some(&true);
+        let direct = wants_direct || append || !access.read;
+        let mut open_flags = 0;
+        if direct {
+            open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
+        }
+        let grant = file.grant();
+        self.nodes.with(inode, |node| {
+            node.opens += 1;
+            node.grant = Some(grant);
+            if direct {
+                return;
+            }
+            node.cached_opens += 1;
+            // The bytes that the kernel has are those of this version: it may keep them.
+            let now = node.attr.settled.then(|| version(&node.attr));
+            if now.is_some() && node.cached == now && !self.ttl.is_zero() {
+                open_flags |= abi::open::KEEP_CACHE;
+            }
+            node.cached = now;
+        });
+        let fh = self.handles.add(Handle {
+            inode,
+            file,
+            write: access.write,
+            append,
+            direct,
+            no_atime: flags as i32 & libc::O_NOATIME != 0,
+            locked: AtomicBool::new(false),
+            resting: RwLock::new(false),
+        });
+        OpenOut {
+            fh,
+            open_flags,
+            backing_id: 0,
+        }
+    }
+
+    pub(super) fn create(&self, request: &Request<'_>, reply: Reply) {
+        match self.create_now(request) {
+            Ok((entry, out)) => {
+                let mut bytes = [0; size_of::<EntryOut>() + size_of::<OpenOut>()];
+                bytes[..size_of::<EntryOut>()].copy_from_slice(entry.as_bytes());
+                bytes[size_of::<EntryOut>()..].copy_from_slice(out.as_bytes());
+                if !reply.bytes(&bytes) {
+                    self.close(out.fh, None);
+                    self.nodes.forget(entry.nodeid, 1);
+                }
+            }
+            Err(libc::ESTALE) => {
+                reply.error(libc::ENOENT);
+            }
+            Err(errno) => {
+                reply.error(errno);
+            }
+        }
+    }
+
+    fn create_now(&self, request: &Request<'_>) -> Outcome<(EntryOut, OpenOut)> {
+        let (what, rest) = request.take::<CreateIn>()?;
+        let (name, _) = split_name(rest)?;
+        let flags = what.flags as i32;
+        let opened = self.open_at_manager(
+            &request.header,
+            Place::name(request.header.nodeid, name),
+            access(what.flags),
+            Some((what.mode & 0o7777, LayoutWish::default())),
+            flags & libc::O_EXCL != 0,
+        )?;
+        let created = opened.opened.created;
+        let mut entry = opened.opened.entry.clone();
+        let inode = entry.attr.inode;
+        let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
+        if !created && flags & libc::O_TRUNC != 0 {
+            file.set_len(0).map_err(|error| library_errno(&error))?;
+            entry = self.entry_of(inode)?;
+        }
+        let told = self.tell(entry)?;
+        let out = self.keep(inode, file, what.flags);
+        Ok((told, out))
+    }
+
+    /// Keeps an opening awake for writing while the guard lives.
+    pub(super) fn wake<'a>(&self, handle: &'a Handle) -> Outcome<RwLockReadGuard<'a, bool>> {
+        loop {
+            let guard = handle
+                .resting
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            if !*guard {
+                return Ok(guard);
+            }
+            drop(guard);
+            let mut resting = handle
+                .resting
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            if *resting {
+                let resumed = handle.file.resume();
+                resumed.map_err(|error| library_errno(&error))?;
+                *resting = false;
+            }
+        }
+    }
+
+    /// The end of a write by somebody who must not leave set-id bits behind.
+    pub(super) fn strip_set_id(&self, header: &InHeader, inode: u64) -> Outcome<()> {
+        let has = self.nodes.with(inode, |node| node.attr.mode & 0o6000 != 0);
+        if has == Some(false) {
+            return Ok(());
+        }
+        let set = SetAttr {
+            strip_set_id: true,
+            ..SetAttr::default()
+        };
+        let question = meta::Request::SetAttr {
+            place: Place::inode(inode),
+            follow: false,
+            set,
+        };
+        if let meta::Response::Entry(entry) = self.change(header, question)? {
+            self.nodes.note(&entry, 0);
+        }
+        Ok(())
+    }
+
+    /// One descriptor of an open file is closed: others must see the rest of it from now on.
+    pub(super) fn flush(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.arguments::<FlushIn>().and_then(|what| {
+            let handle = self.handles.file(what.fh)?;
+            self.unlock_all(handle.inode, what.lock_owner, false);
+            self.settle(&handle)
+        });
+        reply.outcome(result);
+    }
+
+    /// Tells the manager what was written and that nothing more is for now.
+    fn settle(&self, handle: &Handle) -> Outcome<()> {
+        if !handle.write || !handle.file.has_news() {
+            return Ok(());
+        }
+        let mut resting = handle
+            .resting
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *resting || !handle.file.has_news() {
+            return Ok(());
+        }
+        let times = self.nodes.times(handle.inode);
+        let attr = handle.file.report_at(times, true);
+        let attr = attr.map_err(|error| library_errno(&error))?;
+        *resting = true;
+        self.nodes.note_attr(&attr, 0);
+        self.forget_written(handle, times);
+        Ok(())
+    }
+
+    /// The last write has been reported, unless there are newer ones.
+    fn forget_written(&self, handle: &Handle, times: Times) {
+        let others = self.handles.writers(handle.inode);
+        let others = others
+            .iter()
+            .any(|other| !std::ptr::eq(&raw const **other, handle) && other.file.has_news());
+        if !others {
+            self.nodes.with(handle.inode, |node| {
+                if node.written.is_some_and(|when| times == Times::At(when)) {
+                    node.written = None;
+                }
+            });
+        }
+    }
+
+    pub(super) fn release(&self, request: &Request<'_>, reply: Reply) {
+        let Ok(what) = request.arguments::<ReleaseIn>() else {
+            reply.error(libc::EINVAL);
+            return;
+        };
+        let flock = what.release_flags & abi::RELEASE_FLOCK_UNLOCK != 0;
+        self.close(what.fh, flock.then_some(what.lock_owner));
+        reply.done();
+    }
+
+    fn close(&self, fh: u64, flock_owner: Option<u64>) {
+        let Some(handle) = self.handles.remove(fh) else {
+            return;
+        };
+        let inode = handle.inode;
+        if let Some(owner) = flock_owner {
+            self.unlock_all(inode, owner, true);
+        }
+        if handle.locked.load(Ordering::SeqCst) {
+            self.unlock_opening(fh);
+        }
+        let (write, direct) = (handle.write, handle.direct);
+        if let Err(errno) = self.settle(&handle) {
+            let error = std::io::Error::from_raw_os_error(errno);
+            tracing::warn!("file {inode}: its last writes were not reported: {error}");
+        }
+        // Somebody may just be using it: then it is closed when they let go.
+        if let Ok(handle) = Arc::try_unwrap(handle) {
+            match handle.file.close_at(None) {
+                Ok(Some(attr)) => self.nodes.note_attr(&attr, 0),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("closing file {inode}: {error}"),
+            }
+        }
+        self.nodes.with(inode, |node| {
+            node.opens = node.opens.saturating_sub(1);
+            if !direct {
+                node.cached_opens = node.cached_opens.saturating_sub(1);
+            }
+            if write && node.opens == 0 {
+                node.written = None;
+            }
+        });
+        self.nodes.forget(inode, 0);
+    }
+
+    pub(super) fn fsync(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.arguments::<FsyncIn>().and_then(|what| {
+            let handle = self.handles.file(what.fh)?;
+            if handle.write {
+                let _awake = self.wake(&handle)?;
+                self.report_writes(handle.inode)?;
+            }
+            let synced = handle.file.sync();
+            synced.map_err(|error| library_errno(&error))
+        });
+        reply.outcome(result);
+    }
+}

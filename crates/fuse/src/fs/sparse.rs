@@ -1,0 +1,48 @@
+//! Space and holes: fallocate, SEEK_DATA, SEEK_HOLE.
+
+use trireme_proto::message::io::Allocate;
+
+use super::{Inner, Outcome, library_errno};
+use crate::kernel::abi::{FallocateIn, LseekIn, LseekOut};
+use crate::kernel::{Reply, Request};
+
+impl Inner {
+    pub(super) fn fallocate(&self, request: &Request<'_>, reply: Reply) {
+        let result = request
+            .arguments::<FallocateIn>()
+            .and_then(|what| self.fallocate_now(&what));
+        reply.outcome(result);
+    }
+
+    fn fallocate_now(&self, what: &FallocateIn) -> Outcome<()> {
+        let handle = self.handles.file(what.fh)?;
+        let mode = what.mode as i32;
+        let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let kind = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 => Allocate::Reserve { keep_size },
+            libc::FALLOC_FL_PUNCH_HOLE if keep_size => Allocate::Punch,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
+            _ => return Err(libc::EOPNOTSUPP),
+        };
+        let _awake = self.wake(&handle)?;
+        let done = handle.file.allocate(kind, what.offset, what.length);
+        done.map_err(|error| library_errno(&error))?;
+        self.note_written(&handle, what.offset, what.length);
+        Ok(())
+    }
+
+    pub(super) fn lseek(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.arguments::<LseekIn>().and_then(|what| {
+            let handle = self.handles.file(what.fh)?;
+            let found = match what.whence as i32 {
+                libc::SEEK_DATA => handle.file.next_data(what.offset),
+                libc::SEEK_HOLE => handle.file.next_hole(what.offset),
+                _ => return Err(libc::EINVAL),
+            };
+            let found = found.map_err(|error| library_errno(&error))?;
+            let offset = found.ok_or(libc::ENXIO)?;
+            Ok(LseekOut { offset })
+        });
+        reply.result(result);
+    }
+}

@@ -1,0 +1,113 @@
+//! Extended attributes.
+
+use trireme_proto::message::meta::{self, Place, Response, XattrMode};
+
+use super::{Inner, Outcome, unexpected};
+use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
+use crate::kernel::{Reply, Request, split_name};
+
+impl Inner {
+    pub(super) fn getxattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.take::<GetxattrIn>().and_then(|(what, rest)| {
+            let (name, _) = split_name(rest)?;
+            supported(name)?;
+            let question = meta::Request::GetXattr {
+                place: Place::inode(request.header.nodeid),
+                name: name.to_vec(),
+            };
+            // Not as root: who may not read the file may not read its attributes.
+            let caller = self.caller(&request.header);
+            let answer = self.names.ask_as(caller, question);
+            match answer.map_err(|error| super::errno(&error))? {
+                Response::Bytes(value) => Ok((what.size, value)),
+                other => unexpected(other),
+            }
+        });
+        give(reply, result);
+    }
+
+    pub(super) fn listxattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.arguments::<GetxattrIn>().and_then(|what| {
+            let question = meta::Request::ListXattr {
+                place: Place::inode(request.header.nodeid),
+            };
+            let caller = self.caller(&request.header);
+            let answer = self.names.ask_as(caller, question);
+            match answer.map_err(|error| super::errno(&error))? {
+                Response::Names(names) => {
+                    let mut list = names.join(&0);
+                    if !list.is_empty() {
+                        list.push(0);
+                    }
+                    Ok((what.size, list))
+                }
+                other => unexpected(other),
+            }
+        });
+        give(reply, result);
+    }
+
+    pub(super) fn setxattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.take::<SetxattrIn>().and_then(|(what, rest)| {
+            let (name, rest) = split_name(rest)?;
+            supported(name)?;
+            let value = rest.get(..what.size as usize).ok_or(libc::EINVAL)?;
+            let mode = match what.flags as i32 {
+                0 => XattrMode::Set,
+                libc::XATTR_CREATE => XattrMode::Create,
+                libc::XATTR_REPLACE => XattrMode::Replace,
+                _ => return Err(libc::EINVAL),
+            };
+            let question = meta::Request::SetXattr {
+                place: Place::inode(request.header.nodeid),
+                name: name.to_vec(),
+                value: value.to_vec(),
+                mode,
+            };
+            self.change(&request.header, question)
+        });
+        reply.outcome(result.map(|_| ()));
+    }
+
+    pub(super) fn removexattr(&self, request: &Request<'_>, reply: Reply) {
+        let result = split_name(request.body).and_then(|(name, _)| {
+            supported(name)?;
+            let question = meta::Request::RemoveXattr {
+                place: Place::inode(request.header.nodeid),
+                name: name.to_vec(),
+            };
+            self.change(&request.header, question)
+        });
+        reply.outcome(result.map(|_| ()));
+    }
+}
+
+/// Access control lists are not kept: programs then go by the permission bits.
+fn supported(name: &[u8]) -> Outcome<()> {
+    if name.starts_with(b"system.") {
+        Err(libc::EOPNOTSUPP)
+    } else {
+        Ok(())
+    }
+}
+
+/// Gives a value, or only its length when that is what was asked for.
+fn give(reply: Reply, result: Outcome<(u32, Vec<u8>)>) {
+    match result {
+        Err(errno) => {
+            reply.error(errno);
+        }
+        Ok((0, value)) => {
+            reply.give(&GetxattrOut {
+                size: value.len() as u32,
+                padding: 0,
+            });
+        }
+        Ok((room, value)) if value.len() > room as usize => {
+            reply.error(libc::ERANGE);
+        }
+        Ok((_, value)) => {
+            reply.bytes(&value);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The kernel's side of FUSE: its structures, its device, the request loop. Knows nothing of trireme.
+//!
+//! Why not a ready-made crate: those that were looked at (fuser 0.18 among them) answer
+//! `FUSE_INTERRUPT` with ENOSYS, after which nobody can be got out of a lock or a dead server's
+//! file by a signal; and they own the buffer that requests are read into, while here the data of a
+//! write must land in memory that the I/O servers read by themselves.
+
+pub mod abi;
+pub mod device;
+pub mod request;
+pub mod session;
+
+pub use device::{Device, MountOptions, unmount};
+pub use request::{Notifier, Reply, Request, split_name};
+pub use session::{FileSystem, SLOT, Session, THREADS};

@@ -1,0 +1,159 @@
+//! One request of the kernel, and the one answer that it gets.
+
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::abi::{self, InHeader, OutHeader};
+use super::session::Shared;
+
+/// What the kernel asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Who, what and about which inode.
+    pub header: InHeader,
+    /// The arguments.
+    pub body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// The fixed arguments and what follows them.
+    pub fn take<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<(T, &'a [u8]), i32> {
+        T::read_from_prefix(self.body).map_err(|_| libc::EINVAL)
+    }
+
+    /// Only the fixed arguments.
+    pub fn arguments<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<T, i32> {
+        Ok(self.take()?.0)
+    }
+}
+
+/// The name at the front of `bytes`, which a NUL ends, and what follows it.
+pub fn split_name(bytes: &[u8]) -> Result<(&[u8], &[u8]), i32> {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    let end = end.ok_or(libc::EINVAL)?;
+    Ok((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// The way back to the kernel for one request. Dropped without a word it says EIO, so that nobody
+/// waits for ever.
+#[derive(Debug)]
+pub struct Reply {
+    shared: Arc<Shared>,
+    unique: u64,
+    open: bool,
+}
+
+impl Reply {
+    pub(super) fn new(shared: Arc<Shared>, unique: u64, expected: bool) -> Reply {
+        if expected {
+            shared.begin(unique);
+        }
+        Reply {
+            shared,
+            unique,
+            open: expected,
+        }
+    }
+
+    /// The request's number, by which an interrupt names it.
+    pub fn unique(&self) -> u64 {
+        self.unique
+    }
+
+    /// Says that it failed. False when nobody waits any more.
+    pub fn error(self, errno: i32) -> bool {
+        self.send(-errno, &[])
+    }
+
+    /// Says that it succeeded, with nothing to tell.
+    pub fn done(self) -> bool {
+        self.send(0, &[])
+    }
+
+    /// Gives a structure.
+    pub fn give<T: IntoBytes + Immutable>(self, what: &T) -> bool {
+        self.send(0, what.as_bytes())
+    }
+
+    /// Gives bytes.
+    pub fn bytes(self, bytes: &[u8]) -> bool {
+        self.send(0, bytes)
+    }
+
+    /// Gives a structure, or says why not.
+    pub fn result<T: IntoBytes + Immutable>(self, result: Result<T, i32>) -> bool {
+        match result {
+            Ok(what) => self.give(&what),
+            Err(errno) => self.error(errno),
+        }
+    }
+
+    /// Says that it succeeded, or why not.
+    pub fn outcome(self, result: Result<(), i32>) -> bool {
+        match result {
+            Ok(()) => self.done(),
+            Err(errno) => self.error(errno),
+        }
+    }
+
+    fn send(mut self, error: i32, payload: &[u8]) -> bool {
+        if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
+            return false;
+        }
+        send(&self.shared, self.unique, error, payload)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.open && self.shared.end(self.unique) {
+            send(&self.shared, self.unique, -libc::EIO, &[]);
+        }
+    }
+}
+
+/// Writes an answer; false when the kernel no longer wants it.
+pub(super) fn send(shared: &Shared, unique: u64, error: i32, payload: &[u8]) -> bool {
+    let header = OutHeader {
+        len: (size_of::<OutHeader>() + payload.len()) as u32,
+        error,
+        unique,
+    };
+    let slices = [IoSlice::new(header.as_bytes()), IoSlice::new(payload)];
+    loop {
+        match rustix::io::writev(shared.device.as_fd(), &slices) {
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                if error != rustix::io::Errno::NOENT {
+                    tracing::debug!("an answer of {} bytes: {error}", payload.len());
+                }
+                return false;
+            }
+        }
+    }
+}
+
+/// Messages from us to the kernel.
+#[derive(Debug, Clone)]
+pub struct Notifier {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Notifier {
+    /// Attributes and cached bytes of an inode are old: forget them. `length` 0 means to the end.
+    ///
+    /// Waits for pages that are being read right now, so never call it from what answers a read.
+    pub fn forget_data(&self, inode: u64, offset: u64, length: u64) {
+        let what = abi::NotifyInvalInode {
+            ino: inode,
+            off: offset as i64,
+            len: length as i64,
+        };
+        // An inode that the kernel does not know needs no forgetting.
+        send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, what.as_bytes());
+    }
+}

@@ -1,0 +1,359 @@
+//! The loop between the kernel and a file system: as many threads as there are requests in work, so
+//! that a slow one never keeps a quick one waiting; the first handshake; interrupts.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use zerocopy::FromBytes;
+
+use super::abi::{self, InHeader, InitIn, InitOut, InterruptIn, init, op};
+use super::device::Device;
+use super::request::{Notifier, Reply, Request, send};
+
+/// Largest write and read of one request: what the kernel allows by default (`fs.fuse.max_pages_limit`).
+pub const MAX_WRITE: usize = 1 << 20;
+
+/// Bytes before the data of a write request: with the request put this far before a page's end, the
+/// data begins on a page.
+const WRITE_HEADER: usize = size_of::<InHeader>() + size_of::<abi::WriteIn>();
+const PAGE: usize = 4096;
+
+/// Room for one request.
+pub const SLOT: usize = PAGE + MAX_WRITE + PAGE;
+
+/// Threads at most: each may wait for a server that is away, and the rest must go on.
+pub const THREADS: usize = 64;
+
+/// Threads that stay when there is nothing to do.
+const IDLE: usize = 8;
+
+/// An interrupted request that is still not done after this time is answered with EINTR. Shorter
+/// ones end by themselves, as system calls on a local file system do.
+const INTERRUPT_AFTER: Duration = Duration::from_secs(1);
+
+/// What answers requests.
+pub trait FileSystem: Send + Sync + 'static {
+    /// Called once, before any request.
+    fn started(&self, _notifier: Notifier, _flags: u64) {}
+
+    /// Carries a request out and answers it, here or later.
+    fn handle(&self, request: Request<'_>, reply: Reply);
+
+    /// A signal came for whoever waits for this request. True when it has been answered.
+    fn interrupted(&self, _unique: u64) -> bool {
+        false
+    }
+
+    /// The mount is gone.
+    fn ended(&self) {}
+
+    /// What of the offered features to use.
+    fn features(&self) -> u64;
+}
+
+/// What all threads of a mount share.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) device: Device,
+    // Requests being carried out, and when a signal came for them.
+    working: Mutex<HashMap<u64, Option<Instant>>>,
+    interrupts: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
+    idle: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: bool,
+    over: bool,
+    threads: usize,
+    slots: Vec<&'static mut [u8]>,
+}
+
+impl Shared {
+    fn working(&self) -> MutexGuard<'_, HashMap<u64, Option<Instant>>> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn begin(&self, unique: u64) {
+        self.working().insert(unique, None);
+    }
+
+    /// True for the one who may answer.
+    pub(super) fn end(&self, unique: u64) -> bool {
+        self.working().remove(&unique).is_some()
+    }
+}
+
+/// A mount that is being served.
+#[derive(Debug, Clone)]
+pub struct Session {
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// Serves `device` with `file_system` from now on. `buffer` holds requests; memory for as many
+    /// as there are [`SLOT`]s in it.
+    pub fn start(
+        device: Device,
+        file_system: Arc<dyn FileSystem>,
+        buffer: &'static mut [u8],
+    ) -> io::Result<Session> {
+        let slots: Vec<_> = buffer.chunks_exact_mut(SLOT).collect();
+        let shared = Arc::new(Shared {
+            device,
+            working: Mutex::default(),
+            interrupts: Condvar::new(),
+            state: Mutex::new(State {
+                slots,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            idle: AtomicUsize::new(0),
+        });
+        spawn(&shared, &file_system)?;
+        let watcher = shared.clone();
+        std::thread::Builder::new()
+            .name("fuse-interrupts".into())
+            .spawn(move || watch_interrupts(&watcher))?;
+        Ok(Session { shared })
+    }
+
+    /// Waits until the kernel has said hello; false when the mount went away instead.
+    pub fn wait_ready(&self) -> bool {
+        let mut state = self.shared.state();
+        while !state.ready && !state.over {
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.ready
+    }
+
+    /// Waits at most `time` for the mount to be taken away; true when it was.
+    pub fn wait_over(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        let mut state = self.shared.state();
+        while !(state.over && state.threads == 0) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return state.over;
+            }
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+
+    /// For messages to the kernel.
+    pub fn notifier(&self) -> Notifier {
+        Notifier {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+/// One more thread, if there may be one.
+fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<()> {
+    let mut state = shared.state();
+    if state.over || state.threads >= THREADS {
+        return Ok(());
+    }
+    let Some(slot) = state.slots.pop() else {
+        return Ok(());
+    };
+    state.threads += 1;
+    drop(state);
+    shared.idle.fetch_add(1, Ordering::SeqCst);
+    let (ours, fs) = (shared.clone(), file_system.clone());
+    let started = std::thread::Builder::new()
+        .name("fuse".into())
+        .spawn(move || serve(&ours, &fs, slot));
+    if let Err(error) = started {
+        // The slot is lost with the closure; the threads that there are go on.
+        shared.idle.fetch_sub(1, Ordering::SeqCst);
+        shared.state().threads -= 1;
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, slot: &'static mut [u8]) {
+    let over = loop {
+        let place = &mut slot[PAGE - WRITE_HEADER..];
+        let length = match rustix::io::read(shared.device.as_fd(), &mut *place) {
+            Ok(length) => length,
+            // ENOENT: the request was interrupted before it reached us.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT | rustix::io::Errno::AGAIN) => {
+                continue;
+            }
+            Err(error) => {
+                if error != rustix::io::Errno::NODEV {
+                    tracing::error!("reading /dev/fuse: {error}");
+                }
+                break true;
+            }
+        };
+        if shared.idle.fetch_sub(1, Ordering::SeqCst) == 1
+            && let Err(error) = spawn(shared, file_system)
+        {
+            tracing::warn!("no thread for more requests: {error}");
+        }
+        dispatch(shared, file_system, &place[..length]);
+        if shared.idle.fetch_add(1, Ordering::SeqCst) >= IDLE {
+            break false;
+        }
+    };
+    shared.idle.fetch_sub(1, Ordering::SeqCst);
+    if over && !std::mem::replace(&mut shared.state().over, true) {
+        shared.interrupts.notify_all();
+        file_system.ended();
+    }
+    let mut state = shared.state();
+    state.threads -= 1;
+    state.slots.push(slot);
+    drop(state);
+    shared.changed.notify_all();
+}
+
+fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8]) {
+    let Ok((header, body)) = InHeader::read_from_prefix(bytes) else {
+        tracing::error!("a request of {} bytes", bytes.len());
+        return;
+    };
+    match header.opcode {
+        op::INIT => say_hello(shared, file_system, header, body),
+        op::INTERRUPT => {
+            let Ok((what, _)) = InterruptIn::read_from_prefix(body) else {
+                return;
+            };
+            if file_system.interrupted(what.unique) {
+                return;
+            }
+            let mut working = shared.working();
+            if let Some(when) = working.get_mut(&what.unique) {
+                when.get_or_insert_with(Instant::now);
+                drop(working);
+                shared.interrupts.notify_all();
+            } else {
+                drop(working);
+                // Read by another thread this instant, or answered: the kernel asks again or not.
+                send(shared, header.unique, -libc::EAGAIN, &[]);
+            }
+        }
+        op::DESTROY => {
+            send(shared, header.unique, 0, &[]);
+        }
+        opcode => {
+            let expected = !matches!(opcode, op::FORGET | op::BATCH_FORGET);
+            let reply = Reply::new(shared.clone(), header.unique, expected);
+            file_system.handle(Request { header, body }, reply);
+        }
+    }
+}
+
+/// The kernel's first request: versions, sizes, features.
+fn say_hello(
+    shared: &Arc<Shared>,
+    file_system: &Arc<dyn FileSystem>,
+    header: InHeader,
+    body: &[u8],
+) {
+    let Ok((hello, rest)) = InitIn::read_from_prefix(body) else {
+        send(shared, header.unique, -libc::EPROTO, &[]);
+        return;
+    };
+    // Since 7.31 direct writes, 1 MiB requests and all else that we need are there.
+    if hello.major != abi::MAJOR || hello.minor < 31 {
+        tracing::error!(
+            "the kernel speaks FUSE {}.{}, this program needs 7.31",
+            hello.major,
+            hello.minor
+        );
+        send(shared, header.unique, -libc::EPROTO, &[]);
+        return;
+    }
+    let mut offered = u64::from(hello.flags);
+    if offered & init::INIT_EXT != 0
+        && let Ok((high, _)) = u32::read_from_prefix(rest)
+    {
+        offered |= u64::from(high) << 32;
+    }
+    let wanted = file_system.features() | init::INIT_EXT | init::MAX_PAGES | init::BIG_WRITES;
+    let flags = offered & wanted;
+    let answer = InitOut {
+        major: abi::MAJOR,
+        minor: hello.minor.min(abi::MINOR),
+        max_readahead: hello.max_readahead.max(MAX_WRITE as u32),
+        flags: flags as u32,
+        max_background: THREADS as u16,
+        congestion_threshold: (THREADS * 3 / 4) as u16,
+        max_write: MAX_WRITE as u32,
+        time_gran: 1,
+        max_pages: (MAX_WRITE / PAGE) as u16,
+        map_alignment: 0,
+        flags2: (flags >> 32) as u32,
+        unused: [0; 7],
+    };
+    let notifier = Notifier {
+        shared: shared.clone(),
+    };
+    file_system.started(notifier, flags);
+    send(
+        shared,
+        header.unique,
+        0,
+        zerocopy::IntoBytes::as_bytes(&answer),
+    );
+    shared.state().ready = true;
+    shared.changed.notify_all();
+}
+
+/// Answers requests that a signal came for and that do not end.
+fn watch_interrupts(shared: &Shared) {
+    let mut working = shared.working();
+    while !shared.state.lock().is_ok_and(|state| state.over) {
+        let now = Instant::now();
+        let mut late = Vec::new();
+        let mut next = Duration::from_secs(3600);
+        working.retain(|unique, when| match when {
+            Some(when) if now - *when >= INTERRUPT_AFTER => {
+                late.push(*unique);
+                false
+            }
+            Some(when) => {
+                next = next.min(INTERRUPT_AFTER - (now - *when));
+                true
+            }
+            None => true,
+        });
+        if !late.is_empty() {
+            drop(working);
+            for unique in late {
+                send(shared, unique, -libc::EINTR, &[]);
+            }
+            working = shared.working();
+            continue;
+        }
+        working = shared
+            .interrupts
+            .wait_timeout(working, next)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+    }
+}

@@ -1,0 +1,128 @@
+//! A mount from its beginning to its end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use trireme::Cluster;
+
+use crate::fs::Fs;
+use crate::kernel::{self, Device, MountOptions, SLOT, Session, THREADS};
+
+/// How a mount behaves. The defaults keep what one mount closed visible to others that open.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long the kernel may believe attributes and names without asking.
+    pub ttl: Duration,
+    /// Bypass the kernel's page cache for all files: every read asks the servers.
+    pub direct: bool,
+    /// Users other than the one who mounts may use it; needs root or `user_allow_other`.
+    pub allow_other: bool,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Reading leaves access times alone.
+    pub no_atime: bool,
+    /// How far the kernel reads ahead, in bytes; more than 128 KiB needs root.
+    pub read_ahead: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            ttl: Duration::from_secs(1),
+            direct: false,
+            allow_other: rustix::process::geteuid().is_root(),
+            read_only: false,
+            no_atime: false,
+            read_ahead: 4 << 20,
+        }
+    }
+}
+
+/// A mounted cluster; unmounted when dropped.
+#[derive(Debug)]
+pub struct Mount {
+    session: Session,
+    dir: PathBuf,
+}
+
+impl Mount {
+    /// Mounts `cluster` on `dir` and serves it from threads of this process.
+    pub fn start(cluster: &Cluster, dir: &Path, options: Options) -> io::Result<Mount> {
+        let dir = dir.canonicalize()?;
+        if !dir.is_dir() {
+            let why = format!("{} is not a directory", dir.display());
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
+        }
+        // Servers of this host take the bytes of a write from here by themselves. It lives as long
+        // as the process: threads that wait for a server may outlive the mount.
+        let buffer = Box::leak(Box::new(cluster.buffer(SLOT * THREADS)?));
+        // What a local file system promises of names before fsync, and no more.
+        let cluster = cluster.with_options(trireme::Options {
+            soft_names: true,
+            ..*cluster.options()
+        });
+        let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
+        let device = Device::mount(
+            &dir,
+            MountOptions {
+                source: "trireme",
+                allow_other: options.allow_other,
+                read_only: options.read_only,
+                default_permissions: true,
+            },
+        )?;
+        let session = Session::start(device, fs, buffer)?;
+        let mount = Mount { session, dir };
+        if !mount.session.wait_ready() {
+            return Err(io::Error::other("the mount went away before it was ready"));
+        }
+        mount.set_read_ahead(options.read_ahead);
+        Ok(mount)
+    }
+
+    /// The kernel's own default is 128 KiB: too little to keep several servers busy.
+    fn set_read_ahead(&self, bytes: usize) {
+        use std::os::unix::fs::MetadataExt;
+        let Ok(data) = std::fs::metadata(&self.dir) else {
+            return;
+        };
+        let (major, minor) = (libc::major(data.dev()), libc::minor(data.dev()));
+        let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        if let Err(error) = std::fs::write(&path, (bytes >> 10).to_string()) {
+            tracing::debug!("{path}: {error}; the kernel reads 128 KiB ahead");
+        }
+    }
+
+    /// Where it is mounted.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Waits until somebody unmounts it.
+    pub fn wait(&self) {
+        while !self.wait_for(Duration::from_secs(3600)) {}
+    }
+
+    /// Waits at most `time`; true when it has been unmounted.
+    pub fn wait_for(&self, time: Duration) -> bool {
+        self.session.wait_over(time)
+    }
+
+    /// Takes it away, also when in use: then it goes when its last user does.
+    pub fn unmount(&self) -> io::Result<()> {
+        if self.session.wait_over(Duration::ZERO) {
+            return Ok(());
+        }
+        kernel::unmount(&self.dir, true)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.unmount() {
+            tracing::warn!("unmounting {}: {error}", self.dir.display());
+        }
+    }
+}
