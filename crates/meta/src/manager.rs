@@ -291,17 +291,6 @@ impl Manager {
             .unwrap_or_else(|_| Err(explain(Errno::Io, "the manager is stopping")))
     }
 
-    /// Forgets what the numbered calls of clients gave that have been away for long; gives how many.
-    /// The manager does this by itself every minute.
-    pub fn forget_calls(&self) -> Result<usize, Failure> {
-        self.inner.forget_calls()
-    }
-
-    /// Works off the to-do list; gives how much is left. The manager does this by itself every second.
-    pub fn sweep(&self) -> Result<u64, Failure> {
-        self.inner.sweep()
-    }
-
     /// Says that the manager stops in good order: nobody has to wait for locks after the restart.
     pub fn clean_stop(&self) {
         let done = self.inner.queue.run(|txn| {
