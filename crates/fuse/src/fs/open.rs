@@ -1,7 +1,7 @@
 //! Opening, flushing and closing files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use trireme::namespace::OpenFile;
 use trireme::{File, Times};
@@ -245,17 +245,19 @@ impl Inner {
         if !handle.write || !handle.file.has_news() {
             return Ok(());
         }
-        let mut resting = handle
-            .resting
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *resting || !handle.file.has_news() {
-            return Ok(());
-        }
+        // Somebody may be writing through it right now, maybe to a server that is away: whoever closes
+        // one of its descriptors need not wait for that.
+        let mut resting = match handle.resting.try_write() {
+            Ok(resting) => Some(resting),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
         let times = self.nodes.times(handle.inode);
-        let attr = handle.file.report_at(times, true);
+        let attr = handle.file.report_at(times, resting.is_some());
         let attr = attr.map_err(|error| library_errno(&error))?;
-        *resting = true;
+        if let Some(resting) = &mut resting {
+            **resting = true;
+        }
         self.nodes.note_attr(&attr, 0);
         self.forget_written(handle, times);
         Ok(())
