@@ -139,7 +139,7 @@ fn a_server_that_stays_away_is_an_error_after_the_deadline_and_a_signal_need_not
     .unwrap();
     reader.wait().unwrap();
     assert!(
-        begin.elapsed() < Duration::from_secs(10),
+        begin.elapsed() < Duration::from_secs(20),
         "{:?}",
         begin.elapsed()
     );

@@ -63,7 +63,12 @@ impl Inner {
             request.header
         };
         let access = access(what.flags);
-        let opened = self.open_at_manager(&header, Place::inode(inode), access, None, false)?;
+        let opened = self.open_at_manager(&header, Place::inode(inode), access, None, false);
+        // Removed since the kernel looked its name up: it looks again, and creates it if it may.
+        let opened = opened.map_err(|errno| match errno {
+            libc::ENOENT => libc::ESTALE,
+            errno => errno,
+        })?;
         let attr = opened.opened.entry.attr.clone();
         // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
         // it up. Then it looks again, once.
