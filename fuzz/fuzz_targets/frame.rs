@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use trireme_proto::frame::HEADER_BYTES;
 use trireme_proto::hello::{Answer, Challenge, Role, Welcome, Who};
-use trireme_proto::message::{io, meta};
+use trireme_proto::message::{collective, group, io, meta};
 use trireme_proto::{Header, Key, Refusal, limits};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -24,6 +24,14 @@ fuzz_target!(|input: &[u8]| {
     let _ = trireme_proto::decode::<meta::Response>(input);
     let _ = trireme_proto::decode::<io::Stat>(input);
     let _ = trireme_proto::decode::<io::List>(input);
+    let _ = trireme_proto::decode::<group::Join>(input);
+    let _ = trireme_proto::decode::<group::Lane>(input);
+    let _ = trireme_proto::decode::<group::Gathered>(input);
+    let _ = trireme_proto::decode::<collective::Collective>(input);
+    if let Ok((ranges, total)) = collective::decode_ranges(input, 1000) {
+        assert!(ranges.iter().all(|range| range.start <= range.end && range.end <= 1000));
+        assert_eq!(ranges.iter().map(|range| range.end - range.start).sum::<u64>(), total);
+    }
     if let Ok(view) = trireme_proto::decode::<io::View>(input)
         && let Ok(pattern) = view.decode()
     {

@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     pub namespace: Namespace,
     pub key: Key,
     identity: Identity,
+    network_only: bool,
     map: RwLock<ClusterMap>,
     servers: RwLock<HashMap<u32, Arc<Pool>>>,
     pub workers: Workers,
@@ -58,6 +59,7 @@ impl Cluster {
                 namespace: Namespace::new(endpoint, key.clone(), identity),
                 key,
                 identity,
+                network_only: options.network_only,
                 map: RwLock::new(ClusterMap::default()),
                 servers: RwLock::new(HashMap::new()),
                 workers: Workers::default(),
@@ -187,15 +189,27 @@ impl Cluster {
 }
 
 impl Shared {
-    fn learn(&self, map: ClusterMap) {
+    fn learn(self: &Arc<Self>, map: ClusterMap) {
         let mut servers = self.servers.write().expect("no panic under this lock");
         for server in &map.servers {
             let mut endpoint = Endpoint::from_texts(&server.addresses);
+            if self.network_only {
+                endpoint = endpoint.network_only();
+            }
             endpoint.server = Some(server.id);
             if let Some(pool) = servers.get(&server.id) {
                 pool.set_endpoint(endpoint);
             } else {
                 let pool = Pool::new(endpoint, self.key.clone(), self.identity);
+                let weak = Arc::downgrade(self);
+                pool.find_with(move |deadline| {
+                    // The manager knows where a server is that was started elsewhere.
+                    if let Some(shared) = weak.upgrade()
+                        && let Ok(map) = shared.namespace.with_call_time(deadline.left()).map()
+                    {
+                        shared.learn(map);
+                    }
+                });
                 servers.insert(server.id, Arc::new(pool));
             }
         }

@@ -17,7 +17,7 @@ use trireme_partition::{ArraySpec, Part, Partition};
 use trireme_proto::message::collective::Phases;
 
 use crate::file::File;
-use crate::{Error, Group, Pending, Result};
+use crate::{Error, Group, Pending, Result, TransferOptions};
 
 use access::Access;
 pub(crate) use exchange::Door;
@@ -155,6 +155,7 @@ pub struct Collective<'a> {
     at: u64,
     memory: Option<Part>,
     method: Method,
+    transfer: TransferOptions,
 }
 
 impl<'a> Collective<'a> {
@@ -167,6 +168,7 @@ impl<'a> Collective<'a> {
             at: 0,
             memory: None,
             method: Method::Auto,
+            transfer: file.transfer(),
         }
     }
 
@@ -194,6 +196,13 @@ impl<'a> Collective<'a> {
         self
     }
 
+    /// Schedule, schedule block and blocks in flight of this call, for the methods in which members move
+    /// bytes themselves (default: the file's).
+    pub fn transfer(mut self, options: TransferOptions) -> Self {
+        self.transfer = options;
+        self
+    }
+
     /// Writes this member's bytes, together with all others'. When it returns, all members' bytes are
     /// there for everybody to read.
     pub fn write(&self, data: &[u8]) -> Result<Report> {
@@ -218,7 +227,7 @@ impl<'a> Collective<'a> {
             let inner = &self.file.inner;
             inner.wrote.store(true, Ordering::Relaxed);
             let memory = Memory::source(source);
-            let report = self.transfer(access, memory, true)?;
+            let report = self.carry_out(access, memory, true)?;
             let end = access.part().file_span().end;
             inner.end.fetch_max(end, Ordering::Relaxed);
             Ok(report)
@@ -229,10 +238,10 @@ impl<'a> Collective<'a> {
         self.run(ticket, data.len(), |access| {
             if access.is_direct() {
                 let memory = Memory::target(&mut data[access.direct()]);
-                return self.transfer(access, memory, false);
+                return self.carry_out(access, memory, false);
             }
             let mut packed = vec![0; access.part().size() as usize];
-            let report = self.transfer(access, Memory::target(&mut packed), false)?;
+            let report = self.carry_out(access, Memory::target(&mut packed), false)?;
             access.unpack(&packed, data);
             Ok(report)
         })
@@ -261,7 +270,7 @@ impl<'a> Collective<'a> {
     ) -> Pending<T> {
         let (file, group) = (self.file.share(), self.group.clone());
         let (view, memory) = (self.view.clone(), self.memory.clone());
-        let (at, method) = (self.at, self.method);
+        let (at, method, transfer) = (self.at, self.method, self.transfer);
         let ticket = self.group.inner.queue.ticket();
         // On a thread of its own: among a bounded number of workers, members that share a process could
         // wait for each other.
@@ -273,6 +282,7 @@ impl<'a> Collective<'a> {
                 at,
                 memory,
                 method,
+                transfer,
             };
             work(&collective, ticket)
         })
@@ -285,6 +295,8 @@ impl<'a> Collective<'a> {
         transfer: impl FnOnce(&Access) -> Result<Report>,
     ) -> Result<Report> {
         let _turn = self.group.inner.queue.wait(ticket);
+        // Counted whatever becomes of the call, so that all members' counts stay alike.
+        self.group.inner.collectives.fetch_add(1, Ordering::Relaxed);
         let access = Access::new(
             self.view.clone().unwrap_or_else(Part::empty),
             self.at,
@@ -301,12 +313,12 @@ impl<'a> Collective<'a> {
         }
     }
 
-    fn transfer(&self, access: &Access, memory: Memory, write: bool) -> Result<Report> {
+    fn carry_out(&self, access: &Access, memory: Memory, write: bool) -> Result<Report> {
         let started = Instant::now();
         let cpu = thread_cpu();
         let mut report = match self.method {
-            Method::Independent => independent::run(self.file, self.group, access, memory, write),
-            Method::TwoPhase => two_phase::run(self.file, self.group, access, memory, write),
+            Method::Independent => independent::run(self, access, memory, write),
+            Method::TwoPhase => two_phase::run(self, access, memory, write),
             Method::Auto | Method::DiskDirected => {
                 directed::run(self.file, self.group, access, memory, write)
             }

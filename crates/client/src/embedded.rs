@@ -18,6 +18,7 @@ use trireme_net::{Address, Endpoint, random_bytes};
 use trireme_proto::Key;
 use trireme_server::io::{IoConfig, IoServer};
 use trireme_server::meta::{MetaConfig, MetaServer};
+use trireme_server::store::Options as StoreOptions;
 
 use crate::local::SocketDir;
 use crate::{Cluster, Descriptor, Error, Options, Result};
@@ -28,32 +29,52 @@ pub struct Embedded {
     sockets: SocketDir,
     key: Key,
     token_key: Key,
+    unix: bool,
     tcp: bool,
     servers: Vec<Option<IoServer>>,
     manager: Option<MetaServer>,
+    store: StoreOptions,
 }
 
 impl Embedded {
     /// Starts a manager and `servers` I/O servers in `dir`, over Unix sockets.
     pub fn start(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, false)
+        Embedded::start_on(dir, servers, true, false, StoreOptions::default())
+    }
+
+    /// The same with I/O servers that work with their disks in another way.
+    pub fn start_with(dir: &Path, servers: u32, store: StoreOptions) -> Result<Embedded> {
+        Embedded::start_on(dir, servers, true, false, store)
     }
 
     /// The same over TCP on the loopback interface.
     pub fn start_tcp(dir: &Path, servers: u32) -> Result<Embedded> {
-        Embedded::start_on(dir, servers, true)
+        Embedded::start_on(dir, servers, false, true, StoreOptions::default())
     }
 
-    fn start_on(dir: &Path, servers: u32, tcp: bool) -> Result<Embedded> {
+    /// The same over both: each client takes what suits it.
+    pub fn start_both(dir: &Path, servers: u32) -> Result<Embedded> {
+        Embedded::start_on(dir, servers, true, true, StoreOptions::default())
+    }
+
+    fn start_on(
+        dir: &Path,
+        servers: u32,
+        unix: bool,
+        tcp: bool,
+        store: StoreOptions,
+    ) -> Result<Embedded> {
         let token_key = crate::local::token_key(dir)?;
         let mut embedded = Embedded {
             dir: dir.into(),
             sockets: SocketDir::of(dir)?,
             key: Key::new(random_bytes()),
             token_key,
+            unix,
             tcp,
             servers: Vec::new(),
             manager: None,
+            store,
         };
         embedded.start_manager()?;
         for server in 0..servers {
@@ -64,11 +85,14 @@ impl Embedded {
     }
 
     fn listen(&self, name: &str) -> Vec<Address> {
-        if self.tcp {
-            vec![Address::Tcp("127.0.0.1:0".into())]
-        } else {
-            vec![Address::Unix(self.sockets.path(name))]
+        let mut addresses = Vec::new();
+        if self.unix {
+            addresses.push(Address::Unix(self.sockets.path(name)));
         }
+        if self.tcp {
+            addresses.push(Address::Tcp("127.0.0.1:0".into()));
+        }
+        addresses
     }
 
     /// Starts the manager, which must not be running.
@@ -91,6 +115,7 @@ impl Embedded {
             server,
             cluster: 0,
             dirs: vec![self.dir.join(format!("io{server}"))],
+            store: self.store.clone(),
             listen: self.listen(&format!("io{server}")),
             key: self.key.clone(),
             token_key: self.token_key.clone(),

@@ -166,6 +166,26 @@ impl File {
         self.inner.write_at(buffer, offset)
     }
 
+    /// [`File::read_at`] with this call's own schedule, block and blocks in flight.
+    pub fn read_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize> {
+        self.inner.read_at_with(options, buffer, offset)
+    }
+
+    /// [`File::write_at`] with this call's own schedule, block and blocks in flight.
+    pub fn write_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<()> {
+        self.inner.write_at_with(options, buffer, offset)
+    }
+
     /// Reads into several buffers, one after the other.
     pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
@@ -257,7 +277,10 @@ impl Inner {
     }
 
     pub(crate) fn job(&self, deadline: Deadline) -> Job<'_> {
-        let mut options = self.transfer();
+        self.job_with(self.transfer(), deadline)
+    }
+
+    pub(crate) fn job_with(&self, mut options: TransferOptions, deadline: Deadline) -> Job<'_> {
         options.block = options
             .block
             .clamp(4096, u64::from(trireme_proto::limits::PAYLOAD_BYTES));
@@ -325,6 +348,15 @@ impl Inner {
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_at_with(self.transfer(), buffer, offset)
+    }
+
+    pub(crate) fn read_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize> {
         let length = buffer.len() as u64;
         check_range(offset, length)?;
         if length == 0 {
@@ -346,7 +378,7 @@ impl Inner {
             buffer[got..].fill(0);
             return self.clip(offset, length, offset + got as u64, deadline);
         }
-        let job = self.job(deadline);
+        let job = self.job_with(options, deadline);
         let striped = self.striped(offset, length, job.options.block);
         let plan = Contiguous {
             striped,
@@ -384,6 +416,15 @@ impl Inner {
     }
 
     pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.write_at_with(self.transfer(), buffer, offset)
+    }
+
+    pub(crate) fn write_at_with(
+        &self,
+        options: TransferOptions,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<()> {
         let length = buffer.len() as u64;
         check_range(offset, length)?;
         if length == 0 {
@@ -403,7 +444,7 @@ impl Inner {
             })?;
             self.heard(server, incarnation);
         } else {
-            let mut job = self.job(deadline);
+            let mut job = self.job_with(options, deadline);
             if job.options.window {
                 job.memory = self.cluster.shared.memory.around(buffer);
             }

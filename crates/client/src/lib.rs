@@ -56,7 +56,7 @@ pub use open::OpenOptions;
 pub use options::Options;
 pub use pending::Pending;
 pub use transfer::TransferOptions;
-pub use trireme_partition::{ArraySpec, Dist, Order, Part, Partition};
+pub use trireme_partition::{ArraySpec, Dist, Extent, Order, Part, Partition};
 pub use trireme_policy::schedule::Schedule;
 pub use trireme_proto::message::meta::{Layout, LayoutWish};
 pub use view::View;

@@ -42,6 +42,8 @@ pub struct Up {
     pub listen: Option<String>,
     /// Write the address file where clients look by themselves.
     pub publish: bool,
+    /// More arguments for each I/O server (`trireme serve io --help`).
+    pub io_arguments: Vec<String>,
 }
 
 impl Up {
@@ -54,6 +56,7 @@ impl Up {
             detach: false,
             listen: None,
             publish: true,
+            io_arguments: Vec::new(),
         }
     }
 

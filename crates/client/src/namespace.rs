@@ -25,7 +25,8 @@ use std::time::Duration;
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_proto::message::meta::{
     Attr, Call, Caller, CheckReport, ClusterMap, DirEntry, Entry, LayoutWish, Life, Node, Place,
-    READDIR_LIMIT, RenameMode, Request, Response, SetAttr, SetTime, StatFs, XattrMode,
+    READDIR_LIMIT, RETRY_SECONDS, RenameMode, Request, Response, SetAttr, SetTime, StatFs,
+    XattrMode,
 };
 use trireme_proto::{Key, Op, Refusal, key::Grant, limits};
 
@@ -156,7 +157,8 @@ impl Namespace {
         caller: Option<Caller>,
         request: Request,
     ) -> Result<Response, NetError> {
-        let deadline = Deadline::after(self.call_time);
+        let retry = Duration::from_secs(RETRY_SECONDS);
+        let deadline = Deadline::after(self.call_time.min(retry));
         let number = self.shared.serials.take();
         self.send(
             &Call {

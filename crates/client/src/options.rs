@@ -18,6 +18,9 @@ pub struct Options {
     pub soft_names: bool,
     /// How large requests are carried out.
     pub transfer: TransferOptions,
+    /// Reach servers on this host as if they were elsewhere: over TCP, without shared memory. For
+    /// measuring and testing what other hosts get.
+    pub network_only: bool,
     /// This client's number among those that work together; `hash` starts at the server of that
     /// number. By default the process number: neighbours start at different servers.
     pub own: u32,
@@ -30,6 +33,7 @@ impl Default for Options {
             sync_deadline: limits::CALL_TIME * 4,
             soft_names: false,
             transfer: TransferOptions::default(),
+            network_only: false,
             own: std::process::id(),
         }
     }

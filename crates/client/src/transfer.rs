@@ -27,6 +27,9 @@ pub struct TransferOptions {
     /// Blocks in flight per server: the paper's C. Two keep a server's disk and the wire busy
     /// at the same time.
     pub in_flight: u32,
+    /// Blocks in flight to all servers together; 0: no limit. With 1 a client does one transfer at
+    /// a time, and the schedule decides alone who waits for whom.
+    pub total: u32,
     /// In which order servers are visited.
     pub schedule: Schedule,
     /// The schedule block b: bytes per request to one server.
@@ -39,6 +42,7 @@ impl Default for TransferOptions {
     fn default() -> TransferOptions {
         TransferOptions {
             in_flight: 2,
+            total: 0,
             schedule: Schedule::Hash,
             block: 1 << 20,
             window: true,
@@ -89,7 +93,10 @@ pub(crate) fn run<P: Plan>(
     mut done: impl FnMut(Done),
 ) -> Result<(), NetError> {
     let servers = plan.servers();
-    let window = Window::per_server(job.options.in_flight.clamp(1, 64));
+    let mut window = Window::per_server(job.options.in_flight.clamp(1, 64));
+    if job.options.total > 0 {
+        window.total = job.options.total;
+    }
     let mut lanes: Vec<Lane<'_>> = (0..servers)
         .map(|server| Lane::new(&job.servers[server as usize], job))
         .collect();
@@ -126,7 +133,8 @@ pub(crate) fn run<P: Plan>(
                 .find_map(|lane| lane.late(job))
                 .expect("something is in flight"));
         }
-        wait(&mut lanes, job)?;
+        let writing = matches!(buffer, Buffer::Out(_));
+        wait(&mut lanes, job, writing && transfer.unsent() == 0)?;
     }
     for lane in lanes {
         lane.finish();
@@ -134,12 +142,17 @@ pub(crate) fn run<P: Plan>(
     Ok(())
 }
 
-/// Waits until some lane can go on.
-fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
+/// Waits until some lane can go on. With `acknowledgements` nothing but those is outstanding: then
+/// it is enough to wait for one server's, as all must come anyway, and to be woken once for many.
+fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>, acknowledgements: bool) -> Result<(), NetError> {
     let mut time = job.deadline.left();
     let mut fds = Vec::with_capacity(lanes.len());
     let mut waiting = Vec::with_capacity(lanes.len());
+    let one_is_enough = acknowledgements && lanes.iter().all(Lane::is_sent);
     for (number, lane) in lanes.iter().enumerate() {
+        if one_is_enough && !fds.is_empty() {
+            break;
+        }
         let (flags, pause) = lane.waits_for();
         if let Some(pause) = pause {
             time = time.min(pause);
@@ -169,6 +182,12 @@ fn wait(lanes: &mut [Lane<'_>], job: &Job<'_>) -> Result<(), NetError> {
     drop(fds);
     for (number, events) in waiting {
         lanes[number].wake(events);
+    }
+    if one_is_enough {
+        // Likely answered meanwhile, too: looking is cheaper than being woken.
+        for lane in lanes {
+            lane.wake(PollFlags::IN);
+        }
     }
     Ok(())
 }

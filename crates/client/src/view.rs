@@ -12,7 +12,7 @@ use trireme_proto::message::io::{Pattern, View as Body};
 
 use crate::file::{File, Inner};
 use crate::transfer::{self, Buffer, Packed};
-use crate::{Error, Result};
+use crate::{Error, Result, TransferOptions};
 
 /// Bytes of the view handled in one round: bounds the memory for gathering.
 const ROUND: u64 = 16 << 20;
@@ -23,6 +23,7 @@ pub struct View<'a> {
     file: &'a Inner,
     part: Part,
     encoded: Vec<u8>,
+    transfer: TransferOptions,
 }
 
 impl File {
@@ -38,6 +39,7 @@ impl Inner {
             file: self,
             part: part.clone(),
             encoded: part.encode(),
+            transfer: self.transfer(),
         }
     }
 }
@@ -50,6 +52,13 @@ struct Round {
 }
 
 impl View<'_> {
+    /// Uses this schedule, block and number of blocks in flight instead of the file's.
+    #[must_use]
+    pub fn transfer(mut self, options: TransferOptions) -> Self {
+        self.transfer = options;
+        self
+    }
+
     /// Reads from offset `at` of the view; fewer bytes than asked only where the view ends. Bytes
     /// beyond the file's end are zero.
     pub fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
@@ -60,7 +69,7 @@ impl View<'_> {
             let mut packed = vec![0; round.bytes];
             let deadline = self.file.cluster.deadline();
             transfer::run(
-                &self.file.job(deadline),
+                &self.file.job_with(self.transfer, deadline),
                 round.plan,
                 Buffer::In(&mut packed),
                 |done| self.file.heard(done.server as usize, done.incarnation),
@@ -102,7 +111,7 @@ impl View<'_> {
             }
             let deadline = self.file.cluster.deadline();
             transfer::run(
-                &self.file.job(deadline),
+                &self.file.job_with(self.transfer, deadline),
                 round.plan,
                 Buffer::Out(&packed),
                 |done| self.file.heard(done.server as usize, done.incarnation),
@@ -128,7 +137,8 @@ impl View<'_> {
 
     /// Plans one round: per server, blocks of at most the schedule block.
     fn round(&self, range: Range<u64>, op: Op) -> Round {
-        let block = self.file.job(self.file.cluster.deadline()).options.block;
+        let deadline = self.file.cluster.deadline();
+        let block = self.file.job_with(self.transfer, deadline).options.block;
         let span = self.file_range(&range);
         let mut plan = Packed {
             op: Some(op),

@@ -277,6 +277,7 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
         ] {
             file.set_transfer(TransferOptions {
                 in_flight,
+                total: 0,
                 schedule,
                 block,
                 window,

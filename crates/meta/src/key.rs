@@ -75,6 +75,11 @@ pub fn all_of(table: u8, inode: u64) -> (Key, Key) {
     (from, numbered(table, inode + 1))
 }
 
+/// Where one number's keys begin in a table.
+pub fn start_of(table: u8, number: u64) -> Key {
+    numbered(table, number)
+}
+
 /// The number behind the table letter.
 pub fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?))

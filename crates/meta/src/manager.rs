@@ -28,8 +28,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use trireme_proto::Key;
 use trireme_proto::key::Rights;
 use trireme_proto::message::meta::{
-    Call, Caller, ClusterMap, DirEntry, GROUPS_LIMIT, LEASE_SECONDS, Layout, Life, Place,
-    READDIR_LIMIT, Request, Response, SERIAL_WINDOW, StatFs, Time,
+    CALLS_KEPT_SECONDS, Call, Caller, ClusterMap, DirEntry, GROUPS_LIMIT, LEASE_SECONDS, Layout,
+    Life, Place, READDIR_LIMIT, Request, Response, SERIAL_WINDOW, StatFs, Time,
 };
 
 /// Free bytes below which nothing new is made on the manager's disk; removing still works.
@@ -57,6 +57,8 @@ pub struct Options {
     pub grace: Duration,
     /// Where the engine stores, to notice a disk that is nearly full.
     pub directory: Option<PathBuf>,
+    /// How long a client must have been away before what its numbered calls gave is forgotten.
+    pub calls_kept: Duration,
 }
 
 impl Options {
@@ -71,6 +73,7 @@ impl Options {
             token_key,
             grace: Duration::from_secs(LEASE_SECONDS),
             directory: None,
+            calls_kept: Duration::from_secs(CALLS_KEPT_SECONDS),
         }
     }
 }
@@ -286,6 +289,17 @@ impl Manager {
         receive
             .recv()
             .unwrap_or_else(|_| Err(explain(Errno::Io, "the manager is stopping")))
+    }
+
+    /// Forgets what the numbered calls of clients gave that have been away for long; gives how many.
+    /// The manager does this by itself every minute.
+    pub fn forget_calls(&self) -> Result<usize, Failure> {
+        self.inner.forget_calls()
+    }
+
+    /// Works off the to-do list; gives how much is left. The manager does this by itself every second.
+    pub fn sweep(&self) -> Result<u64, Failure> {
+        self.inner.sweep()
     }
 
     /// Says that the manager stops in good order: nobody has to wait for locks after the restart.

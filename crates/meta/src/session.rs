@@ -69,6 +69,9 @@ pub struct Sessions {
     waits: HashMap<(u64, u64), Wait>,
     grace_until: Instant,
     lock_grace_until: Instant,
+    started: Instant,
+    // When those went whose calls may still be remembered.
+    departed: HashMap<u64, Instant>,
 }
 
 struct Wait {
@@ -92,6 +95,8 @@ impl Sessions {
             waits: HashMap::new(),
             grace_until: Instant::now() + grace,
             lock_grace_until: Instant::now() + grace,
+            started: Instant::now(),
+            departed: HashMap::new(),
         }
     }
 
@@ -116,6 +121,36 @@ impl Sessions {
         let entry = self.clients.entry(client).or_default();
         entry.connections += 1;
         entry.alone_since = None;
+        self.departed.remove(&client);
+    }
+
+    /// How long a client has had no connection. One that this manager has never seen may have left
+    /// just before it started.
+    pub fn away_for(&self, client: u64) -> Duration {
+        if self
+            .clients
+            .get(&client)
+            .is_some_and(|entry| entry.connections > 0)
+        {
+            return Duration::ZERO;
+        }
+        self.departed
+            .get(&client)
+            .unwrap_or(&self.started)
+            .elapsed()
+    }
+
+    /// Those away for longer need no note: so long ago is what the absence of one means, too, once
+    /// the manager has run that long.
+    pub fn prune_departed(&mut self, kept: Duration) {
+        if self.started.elapsed() >= kept {
+            self.departed.retain(|_, at| at.elapsed() < kept);
+        }
+    }
+
+    /// Nothing is remembered of this client any more.
+    pub fn forgotten(&mut self, client: u64) {
+        self.departed.remove(&client);
     }
 
     /// A connection of this client went.
@@ -123,6 +158,7 @@ impl Sessions {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.connections = entry.connections.saturating_sub(1);
             if entry.connections == 0 {
+                self.departed.insert(client, Instant::now());
                 if entry.opens.is_empty() && self.locks.is_empty() {
                     self.clients.remove(&client);
                 } else {

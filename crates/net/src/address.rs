@@ -66,6 +66,13 @@ impl Endpoint {
         )
     }
 
+    /// The same without Unix sockets.
+    pub fn network_only(mut self) -> Endpoint {
+        self.addresses
+            .retain(|address| matches!(address, Address::Tcp(_)));
+        self
+    }
+
     /// Addresses in the order in which they are tried.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses

@@ -85,6 +85,18 @@ impl Link {
         self.payload_left
     }
 
+    /// Whether the peer has gone: nobody waits for the answer any more.
+    pub fn is_abandoned(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut fds = [PollFd::new(&self.out.socket, PollFlags::RDHUP)];
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
+    }
+
     /// The connection's socket.
     pub fn socket(&self) -> &Socket {
         &self.out.socket

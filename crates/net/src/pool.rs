@@ -1,8 +1,8 @@
 //! Connections to one server, kept for reuse: each caller has one to itself while it needs it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use serde::{Serialize, de::DeserializeOwned};
 use trireme_proto::{Header, Key, Op};
@@ -26,7 +26,22 @@ pub struct Pool {
     idle: Mutex<Vec<Connection>>,
     incarnation: AtomicU64,
     generation: AtomicU32,
+    finder: OnceLock<Finder>,
+    looked: Mutex<Option<Instant>>,
 }
+
+/// Finds out where the server is now and tells the pool ([`Pool::set_endpoint`]).
+struct Finder(Box<dyn Fn(Deadline) + Send + Sync>);
+
+impl std::fmt::Debug for Finder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Finder")
+    }
+}
+
+/// How often a server that cannot be reached is looked for elsewhere, and how long that may take.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// A connection that returns to its pool by [`Lease::give_back`]; otherwise it is closed,
 /// so that nothing half-read is ever used again.
@@ -48,6 +63,8 @@ impl Pool {
             idle: Mutex::new(Vec::new()),
             incarnation: AtomicU64::new(0),
             generation: AtomicU32::new(0),
+            finder: OnceLock::new(),
+            looked: Mutex::new(None),
         }
     }
 
@@ -73,6 +90,26 @@ impl Pool {
         self.incarnation.load(Ordering::Relaxed)
     }
 
+    /// Has `find` look for the server whenever it cannot be reached where it was, and use
+    /// [`Pool::set_endpoint`] if it has moved.
+    pub fn find_with(&self, find: impl Fn(Deadline) + Send + Sync + 'static) {
+        let _ = self.finder.set(Finder(Box::new(find)));
+    }
+
+    fn look(&self, deadline: Deadline) {
+        let Some(finder) = self.finder.get() else {
+            return;
+        };
+        {
+            let mut looked = self.looked.lock().expect("no panic under this lock");
+            if looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+                return;
+            }
+            *looked = Some(Instant::now());
+        }
+        (finder.0)(deadline.at_most(LOOK_TIME));
+    }
+
     /// A request was given up without an answer: the server may still have it. From now on only new
     /// connections are used, and the server ends the old ones before it welcomes the first of them,
     /// so that the request cannot take effect after a later one.
@@ -91,7 +128,8 @@ impl Pool {
                 reused: true,
             });
         }
-        let connection = Connection::connect(&self.endpoint(), &self.key, self.identity, deadline)?;
+        let connection = Connection::connect(&self.endpoint(), &self.key, self.identity, deadline)
+            .inspect_err(|_| self.look(deadline))?;
         self.incarnation
             .store(connection.incarnation(), Ordering::Relaxed);
         Ok(Lease {

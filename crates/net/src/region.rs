@@ -20,8 +20,11 @@ pub struct Loan {
     number: u64,
 }
 
-fn regions() -> &'static Mutex<(u64, HashMap<u64, Arc<Region>>)> {
-    static REGIONS: OnceLock<Mutex<(u64, HashMap<u64, Arc<Region>>)>> = OnceLock::new();
+/// The last number given, and what is on loan.
+type Regions = Mutex<(u64, HashMap<u64, Arc<Region>>)>;
+
+fn regions() -> &'static Regions {
+    static REGIONS: OnceLock<Regions> = OnceLock::new();
     REGIONS.get_or_init(Mutex::default)
 }
 
@@ -110,9 +113,10 @@ mod tests {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let (sender, receiver) = std::sync::mpsc::channel::<Arc<Region>>();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let stopped = &stop;
+            scope.spawn(move || {
                 let mut last: Option<Arc<Region>> = None;
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
                     last = receiver.try_recv().ok().or(last);
                     if let Some(region) = &last {
                         // SAFETY: on loan while this runs.
@@ -120,7 +124,7 @@ mod tests {
                     }
                 }
             });
-            for _ in 0..2000 {
+            for _ in 0..300 {
                 let mut buffer = vec![0u8; 4096];
                 // SAFETY: `buffer` outlives the loan and is not used meanwhile.
                 let loan = unsafe { Loan::new(buffer.as_mut_ptr(), 4096) };

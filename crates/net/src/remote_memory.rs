@@ -56,8 +56,8 @@ unsafe fn each(pid: u32, remote: &[Place], local: &[libc::iovec], call: Call) ->
     let mut ours = local.to_vec();
     let (mut theirs, mut ours) = (&mut theirs[..], &mut ours[..]);
     loop {
-        skip(&mut theirs, 0);
-        skip(&mut ours, 0);
+        theirs = skip(theirs, 0);
+        ours = skip(ours, 0);
         if ours.is_empty() || theirs.is_empty() {
             return if ours.is_empty() && theirs.is_empty() {
                 Ok(())
@@ -79,8 +79,8 @@ unsafe fn each(pid: u32, remote: &[Place], local: &[libc::iovec], call: Call) ->
         match moved {
             0 => return Err(io::Error::other("the kernel moved nothing")),
             1.. => {
-                skip(&mut theirs, moved as usize);
-                skip(&mut ours, moved as usize);
+                theirs = skip(theirs, moved as usize);
+                ours = skip(ours, moved as usize);
             }
             _ => {
                 let error = io::Error::last_os_error();
@@ -92,17 +92,18 @@ unsafe fn each(pid: u32, remote: &[Place], local: &[libc::iovec], call: Call) ->
     }
 }
 
-/// Drops `bytes` from the front of a list, and whatever is empty there.
-fn skip(list: &mut &mut [libc::iovec], mut bytes: usize) {
+/// A list without its first `bytes` bytes and without what is empty there.
+fn skip(mut list: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] {
     while let Some(first) = list.first_mut() {
         if first.iov_len > bytes {
             first.iov_len -= bytes;
             first.iov_base = first.iov_base.wrapping_byte_add(bytes);
-            return;
+            break;
         }
         bytes -= first.iov_len;
-        *list = &mut std::mem::take(list)[1..];
+        list = &mut list[1..];
     }
+    list
 }
 
 #[cfg(test)]

@@ -119,10 +119,8 @@ impl<'a> Shuffle<'a> {
         self.intervals.clear();
         self.intervals.extend_from_slice(intervals);
         self.shares.clear();
-        let mut survey = Survey {
-            span: usize::MAX..0,
-            ..Survey::default()
-        };
+        let mut survey = Survey::default();
+        let (mut start, mut end) = (usize::MAX, 0);
         let count = self.members.len();
         for number in 0..count {
             let number = (number + turn) % count;
@@ -137,15 +135,14 @@ impl<'a> Shuffle<'a> {
                 let pieces = part.runs_in(file.clone());
                 survey.bytes += bytes;
                 survey.pieces += pieces;
-                if index == 0 || interval.at < survey.span.start {
+                if interval.at < start {
                     let first = part.next_owned(file.start).unwrap_or(file.start);
                     let first = interval.at + (first - file.start) as usize;
-                    survey.span.start = survey.span.start.min(first);
+                    start = start.min(first);
                 }
-                if interval.at + interval.len > survey.span.end {
+                if interval.at + interval.len > end {
                     let last = part.to_file(view.end - 1).unwrap_or(file.end - 1);
-                    let end = interval.at + (last + 1 - file.start) as usize;
-                    survey.span.end = survey.span.end.max(end);
+                    end = end.max(interval.at + (last + 1 - file.start) as usize);
                 }
                 self.shares.push(Share {
                     member: number as u32,
@@ -155,8 +152,8 @@ impl<'a> Shuffle<'a> {
                 });
             }
         }
-        if survey.bytes == 0 {
-            survey.span = 0..0;
+        if start < end {
+            survey.span = start..end;
         }
         survey
     }

@@ -22,12 +22,21 @@ use std::ops::{Range, RangeInclusive};
 /// # Ok::<(), trireme_partition::Error>(())
 /// ```
 pub fn multiplicity(parts: &[&Part], range: Range<u64>) -> RangeInclusive<u32> {
+    multiplicity_within(parts, range, u64::MAX).expect("without a limit there is an answer")
+}
+
+/// [`multiplicity`], if it can be found in about so many steps: for parts that come from strangers.
+pub fn multiplicity_within(
+    parts: &[&Part],
+    range: Range<u64>,
+    mut steps: u64,
+) -> Option<RangeInclusive<u32>> {
     let items = parts
         .iter()
         .filter_map(|p| p.node.as_ref().map(|node| (p.file, node)))
         .collect();
-    let counts = count(items, 0, range).unwrap_or((0, 0));
-    counts.0..=counts.1
+    let counts = count(items, 0, range, &mut steps).unwrap_or((0, 0));
+    (steps > 0).then_some(counts.0..=counts.1)
 }
 
 /// Whether the union of `parts` holds every byte of `range`. Cost as [`multiplicity`].
@@ -43,12 +52,19 @@ pub fn overlap(a: &Part, b: &Part, range: Range<u64>) -> bool {
 /// A node placed in the file.
 type Item<'a> = (u64, &'a Node);
 
-/// Least and greatest number of owners in `window`, `base` of which own all of it.
-fn count(items: Vec<Item<'_>>, base: u32, window: Range<u64>) -> Option<(u32, u32)> {
-    if window.is_empty() {
+/// Least and greatest number of owners in `window`, `base` of which own all of it. Meaningless once no
+/// steps are left.
+fn count(
+    items: Vec<Item<'_>>,
+    base: u32,
+    window: Range<u64>,
+    steps: &mut u64,
+) -> Option<(u32, u32)> {
+    if window.is_empty() || *steps == 0 {
         return None;
     }
     let items = open(items, &window);
+    *steps = steps.saturating_sub(1 + items.len() as u64);
     // Between these cuts every item either spans the whole segment or is absent.
     let mut cuts = vec![window.start, window.end];
     for (file, node) in &items {
@@ -76,9 +92,9 @@ fn count(items: Vec<Item<'_>>, base: u32, window: Range<u64>) -> Option<(u32, u3
         let counts = if present.is_empty() {
             Some((base, base))
         } else if cuts.len() > 2 {
-            count(present, base, segment)
+            count(present, base, segment, steps)
         } else {
-            fold(present, base, segment)
+            fold(present, base, segment, steps)
         };
         total = merge(total, counts);
     }
@@ -120,7 +136,12 @@ fn open<'a>(items: Vec<Item<'a>>, window: &Range<u64>) -> Vec<Item<'a>> {
 }
 
 /// All items are repeats that span the window: one common period tells everything.
-fn fold(items: Vec<Item<'_>>, base: u32, window: Range<u64>) -> Option<(u32, u32)> {
+fn fold(
+    items: Vec<Item<'_>>,
+    base: u32,
+    window: Range<u64>,
+    steps: &mut u64,
+) -> Option<(u32, u32)> {
     let len = window.end - window.start;
     let strides = items.iter().map(|(_, node)| match node {
         Node::Repeat(r) => r.stride,
@@ -131,15 +152,15 @@ fn fold(items: Vec<Item<'_>>, base: u32, window: Range<u64>) -> Option<(u32, u32
         .try_fold(1, lcm)
         .filter(|&period| period < len);
     if let Some(period) = period {
-        return count(items, base, window.start..window.start + period);
+        return count(items, base, window.start..window.start + period, steps);
     }
     // No common period inside the window: go through the copies of the widest stride one by one.
     let widest = strides.max().expect("there are items");
     let mut total = None;
     let mut start = window.start;
-    while start < window.end {
+    while start < window.end && *steps > 0 {
         let end = window.end.min(start + widest);
-        total = merge(total, count(items.clone(), base, start..end));
+        total = merge(total, count(items.clone(), base, start..end, steps));
         start = end;
     }
     total
@@ -305,5 +326,29 @@ fn in_file_order(node: &Node) -> Raw {
                 .map(|e| (e.file as i64, e.before as i64, in_file_order(&e.node)))
                 .collect(),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_on_the_steps_is_kept_and_harmless_where_it_suffices() {
+        // Strides without a common multiple in the range: an answer would take a billion steps.
+        let a = Part::strided(0, 1, 1_000_003, 1 << 30).unwrap();
+        let b = Part::strided(5, 1, 1_000_033, 1 << 30).unwrap();
+        assert_eq!(multiplicity_within(&[&a, &b], 0..1 << 50, 10_000), None);
+        let c = Part::strided(0, 1, 1000, 1 << 30).unwrap();
+        let d = Part::strided(5, 1, 1000, 1 << 30).unwrap();
+        assert_eq!(
+            multiplicity_within(&[&c, &d], 0..1 << 40, 10_000),
+            Some(0..=1)
+        );
+        let few = Part::strided(0, 1, 1_000_003, 10).unwrap();
+        assert_eq!(
+            multiplicity_within(&[&few, &b], 0..10_000_000, 10_000),
+            Some(multiplicity(&[&few, &b], 0..10_000_000))
+        );
     }
 }

@@ -40,7 +40,7 @@ mod walk;
 mod wire;
 
 pub use array::{ArraySpec, Dist, Order};
-pub use cover::{covers, multiplicity, overlap};
+pub use cover::{covers, multiplicity, multiplicity_within, overlap};
 pub use cursor::Batch;
 pub use datatype::Datatype;
 pub use error::Error;

@@ -16,13 +16,29 @@ pub const WRITE_PATTERNS: [&str; 9] = ["wn", "wb", "wc", "wnb", "wbb", "wcb", "w
 
 impl Partition {
     /// The distribution that a short name stands for, of a file of `bytes` bytes in records of
-    /// `record` bytes over `processes` processes.
+    /// `record` bytes over `processes` processes; see [`ArraySpec::named`].
+    pub fn named(name: &str, record: u64, bytes: u64, processes: u32) -> Result<Self, Error> {
+        match ArraySpec::named(name, record, bytes, processes)? {
+            Some(spec) => Self::array(spec),
+            None => Self::all(bytes, processes),
+        }
+    }
+}
+
+impl ArraySpec {
+    /// The distributed array that a short name stands for; none for `ra`, which gives everybody
+    /// everything.
     ///
     /// One-dimensional names take the file as a vector of records, two-dimensional ones as a
     /// matrix with as many columns as the largest divisor of the number of records up to its square
     /// root: 1280 x 1024 for the paper's 10 MB of 8-byte records, 40 x 32 for 8 KB. A grid for two
     /// divided dimensions is found the same way: 4 x 4 for 16 processes.
-    pub fn named(name: &str, record: u64, bytes: u64, processes: u32) -> Result<Self, Error> {
+    pub fn named(
+        name: &str,
+        record: u64,
+        bytes: u64,
+        processes: u32,
+    ) -> Result<Option<Self>, Error> {
         let unknown = |why: &str| Error::Text {
             text: name.to_owned(),
             why: why.to_owned(),
@@ -54,7 +70,7 @@ impl Partition {
                     "all processes would write the same bytes; 'ra' reads them",
                 ));
             }
-            return Self::all(bytes, processes);
+            return Ok(None);
         }
         if !bytes.is_multiple_of(record) {
             return Err(Error::Mismatch {
@@ -99,7 +115,9 @@ impl Partition {
                 ));
             }
         };
-        Self::array(ArraySpec::new(&shape, record, &dist, &grid).for_processes(processes))
+        Ok(Some(
+            Self::new(&shape, record, &dist, &grid).for_processes(processes),
+        ))
     }
 }
 

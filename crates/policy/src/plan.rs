@@ -117,7 +117,7 @@ mod tests {
             for member in 0..members {
                 let domain = domain(span.clone(), member, members, align);
                 prop_assert_eq!(domain.start, at);
-                prop_assert!(domain.end == span.end || domain.end % align == 0);
+                prop_assert!(domain.end == span.end || domain.end.is_multiple_of(align));
                 at = domain.end;
             }
             prop_assert_eq!(at, span.end);

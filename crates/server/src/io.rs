@@ -36,6 +36,8 @@ pub struct IoConfig {
     pub cluster: u64,
     /// Its disks.
     pub dirs: Vec<PathBuf>,
+    /// How it works with them.
+    pub store: trireme_store::Options,
     /// Where it listens.
     pub listen: Vec<Address>,
     /// What strangers must prove to have.
@@ -66,7 +68,7 @@ impl IoServer {
     /// Opens the disks, starts to listen and registers with the manager.
     pub fn start(config: IoConfig) -> Result<IoServer, IoServerError> {
         raise_descriptor_limit();
-        let store = Store::open(&config.dirs, config.server, config.cluster)?;
+        let store = Store::open_with(&config.dirs, config.server, config.cluster, &config.store)?;
         let incarnation = store.incarnation();
         let shared = Arc::new(Shared {
             store,

@@ -4,3 +4,5 @@
 pub mod io;
 pub mod meta;
 pub mod signal;
+
+pub use trireme_store as store;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::label::{self, Label};
-use crate::{StoreError, Subfile};
+use crate::{Event, Options, StoreError, Subfile};
 
 /// Subfiles kept open per disk: well under the usual limit of 1024 descriptors per process is too
 /// few for busy servers, which raise their limit at start.
@@ -30,6 +30,7 @@ pub struct Space {
 #[derive(Debug)]
 pub(crate) struct Disk {
     dir: PathBuf,
+    options: Options,
     label: Mutex<Label>,
     open: Mutex<HashMap<u64, Slot>>,
     clock: AtomicU64,
@@ -44,7 +45,12 @@ struct Slot {
 }
 
 impl Disk {
-    pub(crate) fn open(dir: &Path, server: u32, cluster: u64) -> Result<Disk, StoreError> {
+    pub(crate) fn open(
+        dir: &Path,
+        server: u32,
+        cluster: u64,
+        options: &Options,
+    ) -> Result<Disk, StoreError> {
         fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
         let lock_path = dir.join("lock");
         let lock = OpenOptions::new()
@@ -60,8 +66,16 @@ impl Disk {
                 why: "another server uses this directory: stop it first (`trireme down`)".into(),
             });
         }
+        if options.direct {
+            crate::engine::probe_direct(dir).map_err(|source| StoreError::Foreign {
+                path: dir.into(),
+                why: format!(
+                    "its file system takes no direct requests ({source}): leave --direct away"
+                ),
+            })?;
+        }
         let path = dir.join("trireme-store");
-        let boot = label::boot();
+        let boot = options.boot.clone().unwrap_or_else(label::boot);
         let label = match Label::read(&path)? {
             Some(found) => {
                 let ours = found.server == server
@@ -91,15 +105,21 @@ impl Disk {
         };
         for folder in 0..FOLDERS {
             let folder = dir.join(format!("data/{folder:02x}"));
-            fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+            options
+                .saw(Event::MakeFolder(&folder))
+                .and_then(|()| fs::create_dir_all(&folder))
+                .map_err(StoreError::io("create", &folder))?;
         }
         let data = dir.join("data");
-        File::open(&data)
-            .and_then(|folder| folder.sync_all())
+        options
+            .saw(Event::SyncFolder(&data))
+            .and_then(|()| File::open(&data)?.sync_all())
             .map_err(StoreError::io("sync", &data))?;
-        label.write(&path)?;
+        // Also makes the name of `data` itself durable.
+        label.write(&path, options)?;
         Ok(Disk {
             dir: dir.into(),
+            options: options.clone(),
             label: Mutex::new(label),
             open: Mutex::new(HashMap::new()),
             clock: AtomicU64::new(0),
@@ -131,16 +151,23 @@ impl Disk {
             return Ok(Some(slot.subfile.clone()));
         }
         let path = self.path(file);
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(make)
-            .truncate(false)
-            .open(&path);
-        let opened = match opened {
-            Err(error) if !make && error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(StoreError::io("open", &path))?,
+        let mut how = OpenOptions::new();
+        how.read(true).write(true);
+        let opened = match how.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !make {
+                    return Ok(None);
+                }
+                self.options
+                    .saw(Event::Make(&path))
+                    .and_then(|()| how.create(true).truncate(false).open(&path))
+            }
+            opened => opened,
         };
+        let subfile = opened
+            .and_then(|file| Subfile::new(file, path.clone(), &self.options))
+            .map_err(StoreError::io("open", &path))?;
+        let subfile = Arc::new(subfile);
         if open.len() >= OPEN_SUBFILES {
             // The older half goes; those in use stay open until their users let go.
             let mut ages: Vec<u64> = open.values().map(|slot| slot.used).collect();
@@ -148,7 +175,6 @@ impl Disk {
             let age = *ages.select_nth_unstable(middle).1;
             open.retain(|_, slot| slot.used > age);
         }
-        let subfile = Arc::new(Subfile::new(opened, path));
         open.insert(
             file,
             Slot {
@@ -160,7 +186,9 @@ impl Disk {
     }
 
     pub(crate) fn sync_folder(&self, file: u64) -> io::Result<()> {
-        File::open(self.folder(file))?.sync_all()
+        let folder = self.folder(file);
+        self.options.saw(Event::SyncFolder(&folder))?;
+        File::open(folder)?.sync_all()
     }
 
     pub(crate) fn remove(&self, file: u64) -> Result<(), StoreError> {
@@ -169,7 +197,11 @@ impl Disk {
             slot.subfile.mark_removed();
         }
         let path = self.path(file);
-        match fs::remove_file(&path) {
+        let removed = self
+            .options
+            .saw(Event::Remove(&path))
+            .and_then(|()| fs::remove_file(&path));
+        match removed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(StoreError::io("remove", &path)),
         }
@@ -216,7 +248,7 @@ impl Disk {
     pub(crate) fn mark_lost(&self) {
         let mut label = self.label.lock().expect("no panic under this lock");
         label.incarnation = label::fresh();
-        if let Err(error) = label.write(&self.dir.join("trireme-store")) {
+        if let Err(error) = label.write(&self.dir.join("trireme-store"), &self.options) {
             tracing::error!("{error}");
         }
     }
@@ -225,9 +257,17 @@ impl Disk {
         let data = self.dir.join("data");
         let failed = StoreError::io("sync", &data);
         let folder = File::open(&data).map_err(StoreError::io("open", &data))?;
-        rustix::fs::syncfs(folder.as_fd()).map_err(|error| failed(error.into()))?;
+        let synced = self
+            .options
+            .saw(Event::SyncAll(&self.dir))
+            .and_then(|()| Ok(rustix::fs::syncfs(folder.as_fd())?));
+        if let Err(error) = synced {
+            // Whoever wrote and did not sync must hear of it from the next run.
+            self.mark_lost();
+            return Err(failed(error));
+        }
         let mut label = self.label.lock().expect("no panic under this lock");
         label.clean = true;
-        label.write(&self.dir.join("trireme-store"))
+        label.write(&self.dir.join("trireme-store"), &self.options)
     }
 }

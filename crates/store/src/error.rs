@@ -9,6 +9,9 @@ pub enum StoreError {
     /// Nothing to store on.
     #[error("an I/O server needs at least one --dir")]
     NoDisk,
+    /// No io_uring here.
+    #[error("this kernel or container allows no io_uring ({0}): leave --disk-engine uring away")]
+    NoRing(io::Error),
     /// The label is not ours, or of another server.
     #[error("{path}: {why}", path = path.display())]
     Foreign {

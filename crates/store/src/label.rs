@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::StoreError;
+use crate::{Event, Options, StoreError};
 
 /// Format of the directory; a newer one is refused.
 const FORMAT: u32 = 1;
@@ -78,14 +78,28 @@ impl Label {
     }
 
     /// Replaces the label, durably and atomically.
-    pub fn write(&self, path: &Path) -> Result<(), StoreError> {
+    pub fn write(&self, path: &Path, options: &Options) -> Result<(), StoreError> {
         let new = path.with_extension("new");
+        let folder = path.parent().expect("a label is in a directory");
         let write = || {
+            let text = self.text();
+            options.saw(Event::Make(&new))?;
             let mut file = File::create(&new)?;
-            file.write_all(self.text().as_bytes())?;
+            options.saw(Event::Write {
+                path: &new,
+                offset: 0,
+                bytes: text.as_bytes(),
+            })?;
+            file.write_all(text.as_bytes())?;
+            options.saw(Event::Sync(&new))?;
             file.sync_all()?;
+            options.saw(Event::Rename {
+                from: &new,
+                to: path,
+            })?;
             fs::rename(&new, path)?;
-            File::open(path.parent().expect("a label is in a directory"))?.sync_all()
+            options.saw(Event::SyncFolder(folder))?;
+            File::open(folder)?.sync_all()
         };
         write().map_err(StoreError::io("write the label", path))
     }

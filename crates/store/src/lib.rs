@@ -4,15 +4,18 @@
 //! `data/XX/NNNNNNNNNNNNNNNN`, one ordinary file per subfile, named by the file's number in
 //! hexadecimal and by nothing else: no client string ever becomes a path.
 //!
-//! Reads and writes are plain `pread` and `pwrite` through the page cache: what was written
+//! Reads and writes go through the page cache unless told otherwise ([`Options`]): what was written
 //! survives the death of the process, and a sync makes it survive the machine's.
 //! All bytes pass through [`Subfile`], which is where checksums will be made and checked.
 
 mod disk;
+mod engine;
 mod error;
 mod label;
 mod physical;
+mod probe;
 mod subfile;
+mod uring;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +23,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Disk;
 pub use disk::Space;
+pub use engine::{Aligned, Engine};
 pub use error::StoreError;
+pub use probe::{Event, Probe};
 pub use subfile::{Allocation, Stat, Subfile};
+
+/// How a store works with its disks; the default is what measured best (`trireme bench disk`).
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What carries requests to the kernel.
+    pub engine: Engine,
+    /// Past the page cache: for devices that are faster than a copy, and data that nobody reads soon.
+    pub direct: bool,
+    /// Sees everything; for tests.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// The name of this boot of the machine; for tests. `None`: ask the kernel.
+    pub boot: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn saw(&self, event: Event<'_>) -> std::io::Result<()> {
+        self.probe.as_ref().map_or(Ok(()), |probe| probe.saw(event))
+    }
+}
 
 /// All disks of one I/O server.
 #[derive(Debug)]
@@ -34,12 +58,25 @@ impl Store {
     /// Opens the disks, making those that do not exist; a disk of another server or
     /// cluster, or one that another process uses, is refused.
     pub fn open(dirs: &[PathBuf], server: u32, cluster: u64) -> Result<Store, StoreError> {
+        Store::open_with(dirs, server, cluster, &Options::default())
+    }
+
+    /// The same, working with the disks in another way.
+    pub fn open_with(
+        dirs: &[PathBuf],
+        server: u32,
+        cluster: u64,
+        options: &Options,
+    ) -> Result<Store, StoreError> {
         if dirs.is_empty() {
             return Err(StoreError::NoDisk);
         }
+        if options.engine == Engine::Uring {
+            uring::available().map_err(StoreError::NoRing)?;
+        }
         let disks = dirs
             .iter()
-            .map(|dir| Disk::open(dir, server, cluster))
+            .map(|dir| Disk::open(dir, server, cluster, options))
             .collect::<Result<Vec<_>, _>>()?;
         // Any disk that may have lost something makes the whole server a new one.
         let incarnation = disks.iter().fold(0u64, |all, disk| {

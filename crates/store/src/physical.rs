@@ -36,6 +36,10 @@ struct Extent {
 impl Subfile {
     /// Whether the subfile is on a rotating disk, as far as the kernel knows.
     pub fn has_an_arm(&self) -> bool {
+        *self.arm.get_or_init(|| self.look_for_an_arm())
+    }
+
+    fn look_for_an_arm(&self) -> bool {
         let Ok(data) = self.file().metadata() else {
             return false;
         };
@@ -75,9 +79,9 @@ mod tests {
             .write(true)
             .open(&path)
             .unwrap();
-        let subfile = crate::Subfile::new(file, path);
+        let subfile = crate::Subfile::new(file, path, &crate::Options::default()).unwrap();
         assert_eq!(subfile.position(0), None, "nothing is stored");
-        subfile.write_at(&[1; 64 << 10], 0).unwrap();
+        subfile.write_at(&vec![1; 64 << 10], 0).unwrap();
         subfile.file().sync_all().unwrap();
         if let (Some(first), Some(next)) = (subfile.position(0), subfile.position(4096)) {
             assert_ne!(first, next);

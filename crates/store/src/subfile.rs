@@ -5,13 +5,17 @@ mod sparse;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, RwLock};
 
-use crate::StoreError;
+use crate::engine::{Handle, Way};
+use crate::{Event, Options, StoreError};
 pub use sparse::Allocation;
+
+/// Writers of at least this much take turns in our hands rather than spin in the kernel's.
+const LARGE: usize = 128 << 10;
 
 /// What is known of a subfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,50 +31,48 @@ pub struct Stat {
 /// An open subfile.
 #[derive(Debug)]
 pub struct Subfile {
-    file: File,
+    handle: Handle,
     path: PathBuf,
+    options: Options,
     /// Its directory entry is known to be durable.
     named: AtomicBool,
     removed: AtomicBool,
+    /// Whether its disk has an arm, once somebody wanted to know.
+    pub(crate) arm: OnceLock<bool>,
     /// Writers share it; who reads, changes and writes back has it alone, so that nobody's bytes are
     /// put back over newer ones.
     change: RwLock<()>,
+    /// Large writers take turns by it: the kernel keeps writers of one file apart in any case, but
+    /// those that wait for it spin on a core that another subfile's writer could use.
+    turn: Mutex<()>,
 }
 
 impl Subfile {
-    pub(crate) fn new(file: File, path: PathBuf) -> Subfile {
-        Subfile {
-            file,
+    pub(crate) fn new(file: File, path: PathBuf, options: &Options) -> io::Result<Subfile> {
+        Ok(Subfile {
+            handle: Handle::new(file, &path, options.engine, options.direct)?,
             path,
+            options: options.clone(),
             named: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            arm: OnceLock::new(),
             change: RwLock::new(()),
-        }
+            turn: Mutex::new(()),
+        })
     }
 
     /// Reads up to the end of the subfile; gives the number of bytes read.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self
-                .file
-                .read_at(&mut buffer[filled..], offset + filled as u64)
-            {
-                Ok(0) => break,
-                Ok(got) => filled += got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(StoreError::io("read", &self.path)(error)),
-            }
-        }
-        Ok(filled)
+        let run = [(buffer.as_mut_ptr(), buffer.len())];
+        // SAFETY: `buffer` is ours alone while this runs.
+        unsafe { self.handle.run(Way::Read, &run, offset) }
+            .map_err(StoreError::io("read", &self.path))
     }
 
     /// Writes all bytes.
     pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), StoreError> {
-        let _with_others = self.change.read().expect("no panic under this lock");
-        self.file
-            .write_all_at(buffer, offset)
-            .map_err(StoreError::io("write", &self.path))
+        // SAFETY: `buffer` stays while this runs.
+        unsafe { self.write_raw_at(&[(buffer.as_ptr(), buffer.len())], offset) }
     }
 
     /// Writes runs of bytes, one after the other, from memory that others may change meanwhile: one
@@ -81,57 +83,36 @@ impl Subfile {
     pub unsafe fn write_raw_at(
         &self,
         runs: &[(*const u8, usize)],
-        mut offset: u64,
+        offset: u64,
     ) -> Result<(), StoreError> {
-        use std::os::fd::AsRawFd;
+        let total: usize = runs.iter().map(|run| run.1).sum();
+        let _turn = (total >= LARGE && !self.handle.is_direct())
+            .then(|| self.turn.lock().expect("no panic under this lock"));
         let _with_others = self.change.read().expect("no panic under this lock");
-        let mut slices: Vec<libc::iovec> = runs
+        let runs: Vec<_> = runs
             .iter()
-            .map(|&(address, length)| libc::iovec {
-                iov_base: address.cast_mut().cast(),
-                iov_len: length,
-            })
+            .map(|&(address, length)| (address.cast_mut(), length))
             .collect();
-        let mut rest = &mut slices[..];
-        while let Some(first) = rest.first_mut() {
-            if first.iov_len == 0 {
-                rest = &mut rest[1..];
-                continue;
-            }
-            let count = rest.len().min(libc::UIO_MAXIOV as usize);
-            // SAFETY: the caller's promise; the kernel copies and checks every access itself.
-            let wrote = unsafe {
-                libc::pwritev(
-                    self.file.as_raw_fd(),
-                    rest.as_ptr(),
-                    count as libc::c_int,
-                    offset as libc::off_t,
-                )
-            };
-            if wrote < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(StoreError::io("write", &self.path)(error));
-                }
-                continue;
-            }
-            if wrote == 0 {
-                let error = io::ErrorKind::WriteZero.into();
-                return Err(StoreError::io("write", &self.path)(error));
-            }
-            offset += wrote as u64;
-            let mut wrote = wrote as usize;
-            while wrote > 0 {
-                let step = wrote.min(rest[0].iov_len);
-                rest[0].iov_base = rest[0].iov_base.wrapping_byte_add(step);
-                rest[0].iov_len -= step;
-                wrote -= step;
-                if rest[0].iov_len == 0 {
-                    rest = &mut rest[1..];
-                }
+        // SAFETY: the caller's promise.
+        unsafe { self.write_runs(&runs, offset) }.map_err(StoreError::io("write", &self.path))
+    }
+
+    unsafe fn write_runs(&self, runs: &[(*mut u8, usize)], offset: u64) -> io::Result<()> {
+        if let Some(probe) = &self.options.probe {
+            let mut at = offset;
+            for &(address, length) in runs {
+                // SAFETY: the caller's promise; tests do not change bytes while they are written.
+                let bytes = unsafe { std::slice::from_raw_parts(address, length) };
+                probe.saw(Event::Write {
+                    path: &self.path,
+                    offset: at,
+                    bytes,
+                })?;
+                at += length as u64;
             }
         }
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { self.handle.run(Way::Write, runs, offset) }.map(|_| ())
     }
 
     /// Fills runs of memory, one after the other, from `offset` on; zeros where the subfile ends. One
@@ -143,61 +124,22 @@ impl Subfile {
     pub unsafe fn read_raw_at(
         &self,
         runs: &[(*mut u8, usize)],
-        mut offset: u64,
+        offset: u64,
     ) -> Result<(), StoreError> {
-        use std::os::fd::AsRawFd;
-        let mut slices: Vec<libc::iovec> = runs
-            .iter()
-            .map(|&(address, length)| libc::iovec {
-                iov_base: address.cast(),
-                iov_len: length,
-            })
-            .collect();
-        let mut rest = &mut slices[..];
-        loop {
-            while rest.first().is_some_and(|first| first.iov_len == 0) {
-                rest = &mut std::mem::take(&mut rest)[1..];
-            }
-            if rest.is_empty() {
-                return Ok(());
-            }
-            let count = rest.len().min(libc::UIO_MAXIOV as usize);
-            // SAFETY: the caller's promise; the kernel copies and checks every access itself.
-            let got = unsafe {
-                libc::preadv(
-                    self.file.as_raw_fd(),
-                    rest.as_ptr(),
-                    count as libc::c_int,
-                    offset as libc::off_t,
-                )
-            };
-            if got < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(StoreError::io("read", &self.path)(error));
-                }
-                continue;
-            }
-            if got == 0 {
-                for slice in rest {
-                    // SAFETY: the caller's promise.
-                    unsafe { slice.iov_base.cast::<u8>().write_bytes(0, slice.iov_len) };
-                }
-                return Ok(());
-            }
-            offset += got as u64;
-            let mut got = got as usize;
-            for slice in &mut *rest {
-                let step = got.min(slice.iov_len);
-                slice.iov_base = slice.iov_base.wrapping_byte_add(step);
-                slice.iov_len -= step;
-                got -= step;
-            }
+        // SAFETY: the caller's promise.
+        let mut got = unsafe { self.handle.run(Way::Read, runs, offset) }
+            .map_err(StoreError::io("read", &self.path))?;
+        for &(address, length) in runs {
+            let there = got.min(length);
+            got -= there;
+            // SAFETY: the caller's promise.
+            unsafe { address.add(there).write_bytes(0, length - there) };
         }
+        Ok(())
     }
 
     pub(crate) fn file(&self) -> &File {
-        &self.file
+        &self.handle.file
     }
 
     /// Whether the subfile still has its name; a removed one takes no more bytes for anybody.
@@ -221,23 +163,27 @@ impl Subfile {
         let got = self.read_at(window, offset)?;
         window[got..].fill(0);
         change(window);
-        self.file
-            .write_all_at(window, offset)
+        // SAFETY: `window` is ours alone while this runs.
+        unsafe { self.write_runs(&[(window.as_mut_ptr(), window.len())], offset) }
             .map_err(StoreError::io("write", &self.path))
     }
 
     /// Sets the size; new bytes are zero.
     pub fn truncate(&self, size: u64) -> Result<(), StoreError> {
         let _with_others = self.change.read().expect("no panic under this lock");
-        self.file
-            .set_len(size)
+        self.options
+            .saw(Event::Truncate {
+                path: &self.path,
+                size,
+            })
+            .and_then(|()| self.file().set_len(size))
             .map_err(StoreError::io("truncate", &self.path))
     }
 
     /// Size and times.
     pub fn stat(&self) -> Result<Stat, StoreError> {
         let data = self
-            .file
+            .file()
             .metadata()
             .map_err(StoreError::io("stat", &self.path))?;
         Ok(Stat {
@@ -252,8 +198,9 @@ impl Subfile {
         &self,
         sync_folder: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), StoreError> {
-        self.file
-            .sync_data()
+        self.options
+            .saw(Event::Sync(&self.path))
+            .and_then(|()| self.file().sync_data())
             .map_err(StoreError::io("sync", &self.path))?;
         if !self.named.load(Ordering::Acquire) {
             sync_folder().map_err(StoreError::io("sync the folder of", &self.path))?;
@@ -263,8 +210,16 @@ impl Subfile {
     }
 }
 
+impl Subfile {
+    /// The file, for those who let the kernel move its bytes from the page cache; `None` where bytes go
+    /// past it.
+    pub fn in_page_cache(&self) -> Option<BorrowedFd<'_>> {
+        (!self.handle.is_direct()).then(|| self.file().as_fd())
+    }
+}
+
 impl AsFd for Subfile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file().as_fd()
     }
 }

@@ -2,11 +2,13 @@
 
 mod algebra;
 mod cluster;
+mod collective;
 mod paint;
 
 use paint::Paint;
 
-/// A short tour: the algebra of layouts, and a real cluster that loses a server on the way
+/// A short tour: the algebra of layouts, a real cluster that loses a server on the way, and a matrix
+/// written and read by four processes together
 #[derive(clap::Args)]
 pub struct Args {}
 
@@ -16,6 +18,7 @@ What to try next
   trireme cp -r DIR trireme:/ ; trireme ls -l /    put something on it
   trireme where /FILE                              see which bytes lie on which server
   trireme bench meta                               measure it beside the local file system
+  trireme bench patterns --quick                   collectives, every pattern and method
   trireme lab list                                 the papers' experiments, simulated
   trireme down                                     stop; `up --dir /tmp/t` brings the data back";
 

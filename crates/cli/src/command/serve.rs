@@ -76,6 +76,12 @@ struct Io {
     /// Where the metadata manager is; repeat for more addresses of it
     #[arg(long, value_name = "ADDRESS", required = true)]
     manager: Vec<String>,
+    /// What carries requests to the disks; `trireme bench disk` compares them
+    #[arg(long, value_enum, default_value = "pread")]
+    disk_engine: DiskEngine,
+    /// Read and write past the page cache (O_DIRECT): for devices faster than a copy in memory
+    #[arg(long)]
+    direct: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -86,6 +92,14 @@ enum EngineName {
     Fjall,
     /// B-tree in one file: faster scans
     Redb,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DiskEngine {
+    /// pread and pwrite
+    Pread,
+    /// io_uring: several requests at once for each large one
+    Uring,
 }
 
 /// Runs until asked to stop.
@@ -120,6 +134,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 server: io.id,
                 cluster: 0,
                 dirs: io.dir.clone(),
+                store: trireme_server::store::Options {
+                    engine: match io.disk_engine {
+                        DiskEngine::Pread => trireme_server::store::Engine::Pread,
+                        DiskEngine::Uring => trireme_server::store::Engine::Uring,
+                    },
+                    direct: io.direct,
+                    ..trireme_server::store::Options::default()
+                },
                 listen,
                 key,
                 token_key,

@@ -29,6 +29,12 @@ pub struct Args {
     /// Do not become the cluster that clients find by themselves
     #[arg(long)]
     private: bool,
+    /// What carries the I/O servers' requests to their disks: pread or uring
+    #[arg(long, value_name = "ENGINE")]
+    disk_engine: Option<String>,
+    /// I/O servers read and write past the page cache (O_DIRECT)
+    #[arg(long)]
+    direct: bool,
 }
 
 /// Starts and, unless detached, waits.
@@ -41,6 +47,13 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     up.detach = args.detach;
     up.listen.clone_from(&args.listen);
     up.publish = !args.private;
+    if let Some(engine) = &args.disk_engine {
+        let engine = engine.clone();
+        up.io_arguments.extend(["--disk-engine".into(), engine]);
+    }
+    if args.direct {
+        up.io_arguments.push("--direct".into());
+    }
     let mut cluster = up.start()?;
     let took = started.elapsed();
     let descriptor = cluster.descriptor()?;

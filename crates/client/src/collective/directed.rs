@@ -37,7 +37,7 @@ pub(crate) fn run(
     write: bool,
 ) -> Result<Report> {
     let file = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let deadline = file.cluster.deadline();
     let mut calls = Vec::with_capacity(file.servers.len());
     for index in 0..file.servers.len() {
@@ -67,7 +67,7 @@ pub(crate) fn run(
 /// Tells all servers that this member cannot take part.
 pub(crate) fn refuse(file: &File, group: &Group, error: &Error) {
     let file = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let deadline = file.cluster.deadline();
     let nothing = Memory::source(&[]);
     let mut calls: Vec<Call<'_>> = (0..file.servers.len())
@@ -129,6 +129,7 @@ fn send(
         seat: group.inner.seat,
         sequence,
         write,
+        server: (call.index as u32, file.servers.len() as u32),
         layout: file.parts[call.index].encode(),
         view: view.to_vec(),
         memory: place,
@@ -155,6 +156,7 @@ fn give_up(file: &Inner, group: &Group, sequence: u64, calls: &mut Vec<Call<'_>>
             seat: group.inner.seat,
             sequence,
             write: false,
+            server: (0, 1),
             layout: Vec::new(),
             view: Vec::new(),
             memory: Place::Address(0),

@@ -45,6 +45,7 @@ pub(crate) struct Door {
     peers: Mutex<HashMap<u32, Connection>>,
     key: Key,
     identity: Identity,
+    network_only: bool,
     _folder: Folder,
 }
 
@@ -116,6 +117,7 @@ impl Door {
             peers: Mutex::default(),
             key,
             identity: Identity::of_this_process(),
+            network_only: cluster.options().network_only,
             _folder: folder,
         })
     }
@@ -159,7 +161,7 @@ impl Door {
         sequence: u64,
         deadline: Deadline,
     ) -> Reach<'a> {
-        let same_host = card.host == host_name();
+        let same_host = card.host == host_name() && !self.network_only;
         let at = if same_host && card.pid == std::process::id() {
             Region::find(card.address, length).map_or(Whereabouts::Away, Whereabouts::Here)
         } else if same_host {
@@ -170,7 +172,11 @@ impl Door {
         let wire = PeerWire {
             door: self,
             rank,
-            endpoint: Endpoint::from_texts(&card.addresses),
+            endpoint: if self.network_only {
+                Endpoint::from_texts(&card.addresses).network_only()
+            } else {
+                Endpoint::from_texts(&card.addresses)
+            },
             sequence,
             deadline,
         };
@@ -214,12 +220,11 @@ struct PeerWire<'a> {
 impl PeerWire<'_> {
     fn with<T>(&self, run: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
         let kept = lock(&self.door.peers).remove(&self.rank);
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => {
-                let door = self.door;
-                Connection::connect(&self.endpoint, &door.key, door.identity, self.deadline)?
-            }
+        let mut connection = if let Some(connection) = kept {
+            connection
+        } else {
+            let door = self.door;
+            Connection::connect(&self.endpoint, &door.key, door.identity, self.deadline)?
         };
         let result = run(&mut connection)?;
         lock(&self.door.peers).insert(self.rank, connection);

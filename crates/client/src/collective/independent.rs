@@ -2,18 +2,19 @@
 
 use super::access::Access;
 use super::serve::Memory;
-use super::{Method, Report, meet};
-use crate::file::File;
-use crate::{Group, Result};
+use super::{Collective, Method, Report, meet};
+use crate::Result;
 
 pub(crate) fn run(
-    file: &File,
-    group: &Group,
+    collective: &Collective<'_>,
     access: &Access,
     memory: Memory,
     write: bool,
 ) -> Result<Report> {
-    let view = file.view(access.part());
+    let view = collective
+        .file
+        .view(access.part())
+        .transfer(collective.transfer);
     let all = 0..memory.length() as u64;
     let mine = if write {
         // SAFETY: the caller of the collective lends the buffer until it returns.
@@ -22,7 +23,7 @@ pub(crate) fn run(
         // SAFETY: as above, and nobody else has it.
         view.read_at(unsafe { memory.slice_mut(&all) }, 0).map(drop)
     };
-    meet(group, mine.as_ref().map(|()| ()))?;
+    meet(collective.group, mine.as_ref().copied())?;
     mine?;
     Ok(Report::new(Method::Independent, access))
 }

@@ -6,26 +6,28 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use trireme_net::{Interval, Member, Shuffle, Trouble};
-use trireme_partition::{Extent, Part, multiplicity};
+use trireme_partition::{Extent, Part, multiplicity_within};
 use trireme_policy::plan::domain;
 
 use super::access::Access;
 use super::exchange::{Card, Door};
 use super::serve::Memory;
-use super::{Method, Report, meet};
-use crate::file::{File, Inner};
+use super::{Collective, Method, Report, meet};
 use crate::{Error, Group, Result};
 
 /// Bytes that a member holds for others at a time: one frame's payload at most.
 const ROUND: u64 = 4 << 20;
 
+/// Steps for finding out whether views overlap; when they do not suffice, as if they did.
+const STEPS: u64 = 1 << 20;
+
 pub(crate) fn run(
-    file: &File,
-    group: &Group,
+    collective: &Collective<'_>,
     access: &Access,
     memory: Memory,
     write: bool,
 ) -> Result<Report> {
+    let group = collective.group;
     let inner = &group.inner;
     let mut slot = inner.door.lock().unwrap_or_else(PoisonError::into_inner);
     let door = match slot.take() {
@@ -39,7 +41,7 @@ pub(crate) fn run(
             return Err(error);
         }
     };
-    let report = exchange(file, group, access, memory, write, &door);
+    let report = exchange(collective, access, memory, write, &door);
     if report.is_ok() {
         // After a failure somebody may still reach for our memory: closing the door stops it.
         *slot = Some(door);
@@ -59,15 +61,15 @@ pub(crate) fn refuse(group: &Group, error: &Error) {
 }
 
 fn exchange(
-    file: &File,
-    group: &Group,
+    collective: &Collective<'_>,
     access: &Access,
     memory: Memory,
     write: bool,
     door: &Door,
 ) -> Result<Report> {
-    let inner = &*file.inner;
-    let sequence = group.inner.collectives.fetch_add(1, Ordering::Relaxed);
+    let group = collective.group;
+    let inner = &*collective.file.inner;
+    let sequence = group.inner.collectives.load(Ordering::Relaxed);
     let view = access.part().encode();
     // SAFETY: the caller of the collective lends the buffer until it returns; `open` is gone by then.
     let (open, card) = unsafe { door.open(sequence, view, memory, write) };
@@ -80,8 +82,8 @@ fn exchange(
         (inner.opened.grant.file, write),
         &cards,
     );
-    let mine = members.and_then(|members| phases(inner, group, &members, write));
-    meet(group, mine.as_ref().map(|()| ()))?;
+    let mine = members.and_then(|members| phases(collective, &members, write));
+    meet(group, mine.as_ref().copied())?;
     drop(open);
     mine?;
     Ok(Report::new(Method::TwoPhase, access))
@@ -122,19 +124,19 @@ fn members<'a>(
 }
 
 /// Both phases, round by round, for this member's range of the file.
-fn phases(file: &Inner, group: &Group, members: &[Member<'_>], write: bool) -> Result<()> {
+fn phases(collective: &Collective<'_>, members: &[Member<'_>], write: bool) -> Result<()> {
+    let (file, group) = (&*collective.file.inner, collective.group);
     let parts: Vec<&Part> = members.iter().map(|member| &member.part).collect();
     let spans = parts
         .iter()
         .filter(|part| !part.is_empty())
         .map(|part| part.file_span());
-    let span = spans.fold(u64::MAX..0, |all, one| {
-        all.start.min(one.start)..all.end.max(one.end)
-    });
-    if span.start >= span.end {
+    let span = spans.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+    let Some(span) = span else {
         return Ok(());
-    }
-    let disjoint = *multiplicity(&parts, span.clone()).end() <= 1;
+    };
+    let disjoint =
+        multiplicity_within(&parts, span.clone(), STEPS).is_some_and(|owners| *owners.end() <= 1);
     let mine = domain(span, group.rank(), group.size(), file.layout.unit);
     let mut shuffle = Shuffle::new(members, 0, ROUND as usize, file.cluster.deadline());
     let mut buffer = Vec::new();
@@ -149,8 +151,7 @@ fn phases(file: &Inner, group: &Group, members: &[Member<'_>], write: bool) -> R
         at = range.end;
         shuffle.set_deadline(file.cluster.deadline());
         round(
-            file,
-            group,
+            collective,
             &mut shuffle,
             &mut buffer,
             range,
@@ -162,14 +163,15 @@ fn phases(file: &Inner, group: &Group, members: &[Member<'_>], write: bool) -> R
 }
 
 fn round(
-    file: &Inner,
-    group: &Group,
+    collective: &Collective<'_>,
     shuffle: &mut Shuffle<'_>,
     buffer: &mut Vec<u8>,
     range: Range<u64>,
     write: bool,
     disjoint: bool,
 ) -> Result<()> {
+    let (file, group) = (&*collective.file.inner, collective.group);
+    let transfer = collective.transfer;
     let length = (range.end - range.start) as usize;
     let interval = Interval {
         file: range.start,
@@ -184,7 +186,7 @@ fn round(
     let whole = disjoint && survey.bytes == span.len() as u64;
     if write && whole {
         shuffle.gather(buffer).map_err(lost)?;
-        return file.write_at(&buffer[span], start);
+        return file.write_at_with(transfer, &buffer[span], start);
     }
     // Only what members own is moved when they leave holes.
     let mut runs = Vec::new();
@@ -203,15 +205,19 @@ fn round(
             .flat_map(|run| &buffer[run.clone()])
             .copied()
             .collect();
-        return file.view(&extents(range.start, &runs)?).write_at(&owned, 0);
+        return file
+            .view(&extents(range.start, &runs)?)
+            .transfer(transfer)
+            .write_at(&owned, 0);
     }
     if whole {
         let bytes = &mut buffer[span];
-        let got = file.read_at(bytes, start)?;
+        let got = file.read_at_with(transfer, bytes, start)?;
         bytes[got..].fill(0);
     } else {
         let mut owned = vec![0; runs.iter().map(Range::len).sum()];
         file.view(&extents(range.start, &runs)?)
+            .transfer(transfer)
             .read_at(&mut owned, 0)?;
         let mut rest = &owned[..];
         for run in &runs {

@@ -56,6 +56,7 @@ impl Launch {
         let listen = unix_and_tcp(sockets, &name, up.listen.as_deref());
         let mut launch = Launch::new(up, dir, name, listen);
         launch.arguments.extend(["--id".into(), id.to_string()]);
+        launch.arguments.extend_from_slice(&up.io_arguments);
         for address in &manager.addresses {
             launch
                 .arguments

@@ -121,6 +121,11 @@ impl<'a> Lane<'a> {
         self.lease.as_ref().map(|lease| lease.socket())
     }
 
+    /// Whether all its frames are with the server, on a connection that works as far as is known.
+    pub fn is_sent(&self) -> bool {
+        self.sent == self.frames.len() && self.retry_at.is_none()
+    }
+
     /// What to poll for, and how soon to come back anyway.
     pub fn waits_for(&self) -> (PollFlags, Option<Duration>) {
         if let Some(at) = self.retry_at {

@@ -6,16 +6,34 @@ use crate::experiment::Report;
 use crate::output::svg;
 use crate::table::{Table, figure};
 
-/// The whole page.
-pub fn render(reports: &[Report]) -> String {
+/// A page of what a benchmark of the running system measured; `command` is how to repeat it.
+pub fn measured(title: &str, command: &str, reports: &[Report]) -> String {
+    let mut page = head(title);
+    page += &format!("<header><h1>{}</h1></header>\n<main>\n", escape(title));
+    for report in reports {
+        page += &section(report);
+    }
+    let command = escape(command);
+    page += "</main>\n<footer>Written by <code>";
+    page += &command;
+    page + "</code>. Every number was measured in that one run.</footer>\n</body>\n</html>\n"
+}
+
+/// Everything before the body's content.
+fn head(title: &str) -> String {
     let mut page = String::new();
     page += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
     page += "<meta name=\"color-scheme\" content=\"light dark\">\n";
     page += "<link rel=\"icon\" href=\"data:,\">\n";
-    page += "<title>trireme lab: published and simulated</title>\n<style>\n";
+    page += &format!("<title>{}</title>\n<style>\n", escape(title));
     page += include_str!("report.css");
-    page += "</style>\n</head>\n<body>\n";
+    page + "</style>\n</head>\n<body>\n"
+}
+
+/// The whole page.
+pub fn render(reports: &[Report]) -> String {
+    let mut page = head("trireme lab: published and simulated");
     page += &header(reports);
     page += "<main>\n";
     let mut paper = "";
@@ -98,10 +116,12 @@ fn section(report: &Report) -> String {
             .for_each(|claim| text += &format!("<li>{}</li>", escape(claim)));
         text += "</ul>\n";
     }
-    text += &format!(
-        "<p class=\"verdict\">Verdict: {}.</p>\n",
-        escape(&report.verdict())
-    );
+    if !report.cells.is_empty() {
+        text += &format!(
+            "<p class=\"verdict\">Verdict: {}.</p>\n",
+            escape(&report.verdict())
+        );
+    }
     report
         .charts
         .iter()

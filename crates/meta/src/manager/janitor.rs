@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use trireme_proto::message::meta::SERIAL_WINDOW;
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// To-do entries looked at in one page, and files erased in one transaction.
 const PAGE: usize = 256;
 const ERASE: usize = 8;
+/// Rounds between two looks for calls that need not be remembered any more.
+const FORGET_EVERY: u32 = 60;
 
 /// The thread. Dropping it stops it.
 pub(super) struct Janitor {
@@ -49,6 +52,7 @@ impl Drop for Janitor {
 }
 
 fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
+    let mut rounds = 0u32;
     while !stop.load(Ordering::SeqCst) {
         std::thread::park_timeout(PERIOD);
         let Some(inner) = inner.upgrade() else { return };
@@ -64,6 +68,12 @@ fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
             tracing::debug!(%failure, "the to-do list is not empty yet");
         }
         inner.settle_some();
+        rounds += 1;
+        if rounds.is_multiple_of(FORGET_EVERY)
+            && let Err(failure) = inner.forget_calls()
+        {
+            tracing::debug!(%failure, "calls of departed clients are still remembered");
+        }
     }
 }
 
@@ -156,6 +166,37 @@ impl Inner {
                 ..
             }) => self.subfiles()?.remove(inode, &layout).map(|()| true),
             _ => Ok(true),
+        }
+    }
+
+    /// Forgets what the numbered calls of departed clients gave. They repeat a call for
+    /// `RETRY_SECONDS` at most, and have been away for longer.
+    pub(crate) fn forget_calls(&self) -> Result<usize, Failure> {
+        let (mut from, to) = key::table(b'r');
+        let mut forgotten = 0;
+        loop {
+            let first = Reader::uncached(&self.cache).pairs(&from, &to, 1)?;
+            let Some(client) = first.first().and_then(|(key, _)| key::number(key)) else {
+                self.sessions().prune_departed(self.options.calls_kept);
+                return Ok(forgotten);
+            };
+            // A client chooses its number: also the last one there is.
+            let end = client
+                .checked_add(1)
+                .map_or(to.clone(), |next| key::start_of(b'r', next));
+            let mine = (key::start_of(b'r', client), end);
+            if self.sessions().away_for(client) >= self.options.calls_kept {
+                let range = mine.clone();
+                forgotten += self.queue.run(move |txn| {
+                    let records = txn.pairs(&range.0, &range.1, SERIAL_WINDOW as usize)?;
+                    for (key, _) in &records {
+                        txn.delete(key.clone());
+                    }
+                    Ok(records.len())
+                })?;
+                self.sessions().forgotten(client);
+            }
+            from = mine.1;
         }
     }
 

@@ -8,10 +8,14 @@ use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Reader, Txn};
 use crate::{key, record};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
 use trireme_proto::message::meta::{
     Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT, Time,
 };
+
+/// How long a truncation waits for others of the same file.
+const TURN_TIME: Duration = Duration::from_secs(30);
 
 impl Inner {
     fn grant(&self, inode: u64, access: OpenMode) -> Grant {
@@ -313,7 +317,7 @@ impl Inner {
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
         let nothing = size == 0 && !node.touched;
-        let _turn = self.take_turn(inode);
+        let _turn = self.take_turn(inode)?;
         let (caller, place) = (caller.clone(), place.clone());
         let (inode, node) = self.queue.run(move |txn| {
             let context = Context {
@@ -327,7 +331,15 @@ impl Inner {
             .layout()
             .ok_or_else(|| explain(Errno::Inval, "not a file"))?;
         if !nothing {
-            self.subfiles()?.truncate(inode, layout, size)?;
+            let cut = self
+                .subfiles()
+                .and_then(|subfiles| subfiles.truncate(inode, layout, size));
+            if let Err(failure) = cut {
+                // The caller hears that it failed, so it must not come true later, when others
+                // have written what it would cut off.
+                self.drop_truncate(inode)?;
+                return Err(failure);
+            }
         }
         let settle = self.sessions().truncated(inode, opened);
         let node = self
@@ -336,11 +348,22 @@ impl Inner {
         Ok(node.entry(inode))
     }
 
-    /// Finishes a truncate that a crash, or a server that was away, interrupted.
+    fn drop_truncate(&self, inode: u64) -> Result<(), Failure> {
+        self.queue.run(move |txn| {
+            attribute::drop_truncate(txn, inode);
+            Ok(())
+        })
+    }
+
+    /// Finishes a truncate that a crash of the manager interrupted, whose caller never heard how it
+    /// went; dropped as soon as somebody writes to the file.
     pub(super) fn resume_truncate(&self, inode: u64) -> Result<(), Failure> {
         let Some(_turn) = self.try_turn(inode) else {
             return Ok(());
         };
+        if !self.sessions().no_writer(inode) {
+            return self.drop_truncate(inode);
+        }
         let mut reader = Reader::uncached(&self.cache);
         let Some(Todo::Truncate(size)) = reader.record(&key::todo(inode, 1))? else {
             return Ok(());
@@ -394,15 +417,22 @@ impl Inner {
         })
     }
 
-    fn take_turn(&self, inode: u64) -> Turn<'_> {
+    /// Waits for others that cut the same file, each of whom has a deadline of its own.
+    fn take_turn(&self, inode: u64) -> Result<Turn<'_>, Failure> {
+        let begin = Instant::now();
         let mut cutting = self.cutting.lock().unwrap_or_else(PoisonError::into_inner);
         while !cutting.insert(inode) {
+            let Some(left) = TURN_TIME.checked_sub(begin.elapsed()) else {
+                let what = "others have been cutting the same file for too long; try again";
+                return Err(explain(Errno::TimedOut, what));
+            };
             cutting = self
                 .cut
-                .wait(cutting)
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(cutting, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
-        Turn { inner: self, inode }
+        Ok(Turn { inner: self, inode })
     }
 
     fn try_turn(&self, inode: u64) -> Option<Turn<'_>> {

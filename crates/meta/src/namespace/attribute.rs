@@ -88,6 +88,10 @@ pub fn set(
 /// Marks a file as being written to: from now on its size is asked from the I/O servers.
 pub fn begin_writing(txn: &mut Txn<'_>, id: u64) -> Result<Inode, Failure> {
     let mut node = inode(txn, id)?;
+    // An interrupted truncate must not cut off what is written from now on.
+    if txn.bytes(&key::todo(id, 1))?.is_some() {
+        drop_truncate(txn, id);
+    }
     if node.settled || !node.touched {
         node.settled = false;
         node.touched = true;
@@ -178,6 +182,11 @@ pub fn begin_truncate(
     put_inode(txn, id, &node);
     txn.put(key::todo(id, 1), &Todo::Truncate(size));
     Ok((id, node))
+}
+
+/// A begun truncate will not be finished.
+pub fn drop_truncate(txn: &mut Txn<'_>, id: u64) {
+    txn.delete(key::todo(id, 1));
 }
 
 /// All subfiles have the length that `size` gives.

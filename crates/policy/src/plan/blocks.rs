@@ -27,6 +27,9 @@ pub struct Blocks<'a> {
     members: Vec<&'a Part>,
     bytes: u64,
     at: u64,
+    end: u64,
+    /// Where it goes on after the end.
+    then: Option<Range<u64>>,
 }
 
 impl<'a> Blocks<'a> {
@@ -37,7 +40,30 @@ impl<'a> Blocks<'a> {
             members,
             bytes: bytes.max(1),
             at: 0,
+            end: u64::MAX >> 1,
+            then: None,
         }
+    }
+
+    /// Starts the `server`-th of `servers` parts of the way through and comes round to the rest: when
+    /// all servers of a file do so they turn to different members at a time, as the schedule `hash` has
+    /// it, instead of all to the one whose bytes come first.
+    pub fn starting_at(mut self, server: u32, servers: u32) -> Self {
+        let spans = self.members.iter().map(|part| part.file_span());
+        let end = spans.map(|span| span.end).max().unwrap_or(0);
+        let start = self.members.iter().filter_map(|part| part.next_owned(0));
+        let start = start.min().unwrap_or(0);
+        let subfile = self.layout.view_range(start..end);
+        let length = subfile.end - subfile.start;
+        let skip = u128::from(length) * u128::from(server) / u128::from(servers.max(1));
+        let first = (subfile.start + skip as u64) / self.bytes * self.bytes;
+        if first > subfile.start
+            && let Some(file) = self.layout.to_file(first)
+        {
+            self.at = file;
+            self.then = Some(0..file);
+        }
+        self
     }
 
     /// The next file range of the layout that somebody owns bytes of, cut at block boundaries.
@@ -49,7 +75,7 @@ impl<'a> Blocks<'a> {
                 .iter()
                 .filter_map(|part| part.next_owned(at))
                 .min()?;
-            let run = self.layout.runs(at..u64::MAX >> 1).next()?;
+            let run = self.layout.runs(at.min(self.end)..self.end).next()?;
             let room = self.bytes - run.view % self.bytes;
             let run = Run {
                 len: run.len.min(room),
@@ -72,7 +98,13 @@ impl Iterator for Blocks<'_> {
     type Item = Block;
 
     fn next(&mut self) -> Option<Block> {
-        let first = self.range(self.at)?;
+        let first = loop {
+            if let Some(first) = self.range(self.at) {
+                break first;
+            }
+            let rest = self.then.take()?;
+            (self.at, self.end) = (rest.start, rest.end);
+        };
         let number = first.view / self.bytes;
         let mut ranges = vec![first];
         self.at = first.file + first.len;
@@ -146,6 +178,31 @@ mod tests {
                 let owned = parts.iter().any(|part| part.to_view(byte).is_some());
                 prop_assert!(seen[byte as usize] <= 1);
                 prop_assert!(!owned || seen[byte as usize] == 1, "byte {} is owned", byte);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn starting_elsewhere_leaves_nothing_out_and_does_nothing_twice(
+            parts in prop::collection::vec(member(), 1..4),
+            unit in 1u64..20, servers in 1u32..4, bytes in 1u64..50, start in 0u32..3,
+        ) {
+            let layout = Partition::striped(unit, servers, 0).unwrap();
+            for server in 0..servers {
+                let layout = layout.part(server).unwrap();
+                let blocks = Blocks::new(&layout, parts.iter().collect(), bytes);
+                let owned = |blocks: Blocks<'_>| {
+                    let mut bytes: Vec<u64> = blocks
+                        .flat_map(|block| block.ranges)
+                        .flat_map(|run| run.file..run.file + run.len)
+                        .filter(|byte| parts.iter().any(|part| part.to_view(*byte).is_some()))
+                        .collect();
+                    bytes.sort_unstable();
+                    bytes
+                };
+                let turned = blocks.clone().starting_at(start, 3);
+                prop_assert_eq!(owned(turned), owned(blocks));
             }
         }
     }

@@ -16,6 +16,8 @@ pub struct Collective {
     pub sequence: u64,
     /// Whether bytes go to the disks.
     pub write: bool,
+    /// Which of the file's servers this one is, and of how many.
+    pub server: (u32, u32),
     /// Encoded part of the layout that this server holds.
     pub layout: Vec<u8>,
     /// Encoded part of the file that is this member's, in file order.

@@ -42,6 +42,10 @@ pub const READDIR_LIMIT: u32 = 1024;
 pub const LEASE_SECONDS: u64 = 30;
 /// Calls with a serial number that one client may have in flight.
 pub const SERIAL_WINDOW: u64 = 256;
+/// A numbered call is repeated no longer than this after it was first sent...
+pub const RETRY_SECONDS: u64 = 600;
+/// ... so what it gave can be forgotten when its client has had no connection for this long.
+pub const CALLS_KEPT_SECONDS: u64 = 3600;
 /// Most supplementary groups a caller may carry.
 pub const GROUPS_LIMIT: usize = 64;
 /// Who asks. The manager takes it from the socket's peer credentials where there are any and

@@ -4,16 +4,13 @@
 /// there when it is written; and a stripe unit up to this size is written by one system call.
 pub const BUFFER: usize = 256 << 10;
 
-/// A buffer that takes memory only once it is used.
+/// A buffer that takes memory only once it is used, at a page's start.
 #[derive(Debug, Default)]
-pub struct Buffer(Vec<u8>);
+pub struct Buffer(trireme_store::Aligned);
 
 impl Buffer {
     /// The whole buffer.
     pub fn get(&mut self) -> &mut [u8] {
-        if self.0.is_empty() {
-            self.0 = vec![0; BUFFER];
-        }
-        &mut self.0
+        self.0.get(BUFFER)
     }
 }

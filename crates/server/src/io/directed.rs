@@ -10,7 +10,7 @@ use trireme_net::{
     Backchannel, Deadline, Interval, Local, Member, Reach, Shuffle, Survey, Trouble, Whereabouts,
     Wire,
 };
-use trireme_partition::{Part, multiplicity};
+use trireme_partition::{Part, multiplicity_within};
 use trireme_policy::plan::{Block, Blocks, Step, disk_directed};
 use trireme_proto::message::collective::Phases;
 use trireme_proto::{Refusal, limits, refusal::errno};
@@ -40,12 +40,17 @@ const SORTED: usize = 4096;
 /// member's; else its pieces are written one by one.
 const SPARSE: u64 = 16;
 
+/// Steps for finding out whether views overlap; views for which they do not suffice are treated as if
+/// they did, which is right and slower.
+const STEPS: u64 = 1 << 20;
+
 /// What a member brings.
 #[derive(Debug)]
 pub struct Arrival {
     pub rank: u32,
     pub file: u64,
     pub write: bool,
+    pub server: (u32, u32),
     pub layout: Vec<u8>,
     pub view: Part,
     pub at: Whereabouts,
@@ -212,6 +217,7 @@ fn transfer(
         .map_err(|error| Refusal::protocol(format!("the layout cannot be read: {error}")))?;
     let write = first.write;
     let subfile = first.subfile.clone();
+    let (server, servers) = first.server;
     let members: Vec<Member<'_>> = arrivals
         .into_iter()
         .map(|arrival| Member {
@@ -228,10 +234,12 @@ fn transfer(
     let end = parts.iter().map(|part| part.file_span().end).max();
     let work = Work {
         meeting,
-        disjoint: *multiplicity(&parts, 0..end.unwrap_or(0)).end() <= 1,
+        disjoint: multiplicity_within(&parts, 0..end.unwrap_or(0), STEPS)
+            .is_some_and(|owners| *owners.end() <= 1),
         members: &members,
         subfile: subfile.as_deref(),
         write,
+        server,
         block: if members.iter().any(|member| member.reach.is_away()) {
             FAR_BLOCK
         } else {
@@ -239,7 +247,7 @@ fn transfer(
         },
         tally: Tally::default(),
     };
-    let blocks = Blocks::new(&layout, parts, work.block as u64);
+    let blocks = Blocks::new(&layout, parts, work.block as u64).starting_at(server, servers);
     let blocks = Mutex::new(in_disk_order(blocks, work.subfile));
     let planned = started.elapsed();
     let results: Vec<Result<u64, Stop>> = std::thread::scope(|scope| {
@@ -341,6 +349,8 @@ struct Work<'a> {
     disjoint: bool,
     subfile: Option<&'a Subfile>,
     write: bool,
+    /// Which of the file's servers this is.
+    server: u32,
     block: usize,
     tally: Tally,
 }
@@ -420,7 +430,8 @@ impl Work<'_> {
                     at: (run.view - block.subfile.start) as usize,
                     len: run.len as usize,
                 }));
-            let turn = (block.subfile.start / self.block as u64) as usize;
+            // Neighbouring servers, and this one's two threads, turn to different members.
+            let turn = (block.subfile.start / self.block as u64) as usize + self.server as usize;
             desk.shuffle.load(&desk.intervals, turn)
         };
         let length = (block.subfile.end - block.subfile.start) as usize;
@@ -501,7 +512,7 @@ impl Work<'_> {
             }
             disk += disk_from.elapsed();
         }
-        let moving = moving.elapsed() - disk;
+        let moving = moving.elapsed().saturating_sub(disk);
         tally
             .move_ns
             .fetch_add(moving.as_nanos() as u64, Ordering::Relaxed);

@@ -59,6 +59,9 @@ struct State {
     collectives: Meetings<Arrival, Run>,
 }
 
+/// Bytes of each member, for all.
+pub type Gather = Meeting<Vec<u8>, Vec<Vec<u8>>>;
+
 /// What members meet for, by number, and how recent meetings failed.
 #[derive(Debug)]
 struct Meetings<C, R> {
@@ -295,7 +298,7 @@ impl Room {
     }
 
     /// The gather with this number.
-    pub fn gather(&self, sequence: u64) -> Result<Arc<Meeting<Vec<u8>, Vec<Vec<u8>>>>, Refusal> {
+    pub fn gather(&self, sequence: u64) -> Result<Arc<Gather>, Refusal> {
         self.meeting(sequence, |state| &mut state.gathers)
     }
 

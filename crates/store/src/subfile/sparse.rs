@@ -20,7 +20,7 @@ pub enum Allocation {
 }
 
 /// Zeros are written in pieces of this size where the disk's file system cannot do it by itself.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Subfile {
     /// Reserves, frees or zeroes a range; with `keep_size` the end stays where it is.
@@ -41,7 +41,7 @@ impl Subfile {
         }
         // Alone: nobody's newer bytes are zeroed by the slow way below.
         let _alone = self.change.write().expect("no panic under this lock");
-        match fallocate(&self.file, flags, offset, length) {
+        match fallocate(self.file(), flags, offset, length) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP) if what != Allocation::Reserve => {
                 self.write_zeros(keep_size || what == Allocation::Punch, offset, length)
@@ -58,7 +58,7 @@ impl Subfile {
         let mut at = offset;
         while at < end {
             let part = (end - at).min(ZEROS.len() as u64);
-            self.file
+            self.file()
                 .write_all_at(&ZEROS[..part as usize], at)
                 .map_err(StoreError::io("zero", &self.path))?;
             at += part;
@@ -68,7 +68,7 @@ impl Subfile {
 
     /// The next stored byte at or behind `offset`.
     pub fn next_data(&self, offset: u64) -> Result<Option<u64>, StoreError> {
-        match seek(&self.file, SeekFrom::Data(offset)) {
+        match seek(self.file(), SeekFrom::Data(offset)) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NXIO) => Ok(None),
             Err(error) => Err(StoreError::io("seek in", &self.path)(error.into())),
@@ -77,7 +77,7 @@ impl Subfile {
 
     /// The next byte at or behind `offset` that is not stored; the end counts as one.
     pub fn next_hole(&self, offset: u64) -> Result<u64, StoreError> {
-        match seek(&self.file, SeekFrom::Hole(offset)) {
+        match seek(self.file(), SeekFrom::Hole(offset)) {
             Ok(found) => Ok(found),
             Err(Errno::NXIO) => Ok(offset),
             Err(error) => Err(StoreError::io("seek in", &self.path)(error.into())),

@@ -8,12 +8,11 @@ use crate::context::Context;
 use crate::output;
 use anyhow::Context as _;
 use serde_json::json;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use trireme::{Descriptor, LayoutWish};
+use trireme::LayoutWish;
 
 use super::crew::{Crew, tell_ready_and_wait};
+use super::emulated::{self, Net, Servers};
 
 /// Growth of throughput with the number of servers, over links shaped to 120 MB/s (needs root)
 #[derive(clap::Args)]
@@ -52,23 +51,22 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     if let Some(work) = &args.work {
         return client(context, args, work);
     }
-    anyhow::ensure!(
-        rustix::process::geteuid().is_root(),
-        "bench growth makes network namespaces with shaped links, which needs root: sudo trireme bench growth"
-    );
+    emulated::check("growth")?;
     let own = tempfile::Builder::new()
         .prefix("trireme-growth-")
         .tempdir_in(&args.dir)?;
     let most = args.servers.iter().copied().max().unwrap_or(1);
-    let net = Net::build(most, args.link)?;
-    let _servers = Servers::start(&net, own.path(), most)?;
-    let cluster = own.path().join("cluster.json");
+    let mut net = Net::new()?;
+    net.add_servers(most, args.link)?;
+    net.add_clients(1, None)?;
+    let servers = Servers::start(&net, own.path(), most)?;
+    let cluster = &servers.descriptor;
     let mut rows = Vec::new();
     let mut cells = Vec::new();
     let mut single = [0.0; 2];
     for &count in &args.servers {
         for (side, work) in ["write", "read"].into_iter().enumerate() {
-            let rate = measure(args, &net, &cluster, count, work)?;
+            let rate = measure(args, &net, cluster, count, work)?;
             if count == 1 {
                 single[side] = rate;
             }
@@ -130,7 +128,11 @@ fn measure(args: &Args, net: &Net, cluster: &Path, count: u32, work: &str) -> an
         args.transfer.to_string(),
     ]
     .into();
-    let mut crew = Crew::start_by(args.clients, |_| net.command("c"), &arguments)?;
+    let mut crew = Crew::start_by(
+        args.clients,
+        |_| net.command(&emulated::client(0)),
+        &arguments,
+    )?;
     let time = crew.go()?;
     crew.finish()?;
     Ok((args.size * u64::from(count)) as f64 / 1e6 / time.as_secs_f64())
@@ -171,163 +173,4 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
     }
     println!("done");
     Ok(())
-}
-
-/// Namespaces around one switch; removed when dropped.
-struct Net {
-    prefix: String,
-    names: Vec<String>,
-}
-
-impl Net {
-    fn build(servers: u32, link: u32) -> anyhow::Result<Net> {
-        let prefix = format!("tri{}", std::process::id());
-        let mut net = Net {
-            prefix,
-            names: Vec::new(),
-        };
-        net.add("sw")?;
-        net.ip("sw", "link add br0 type bridge")?;
-        net.ip("sw", "link set br0 up")?;
-        net.join("c", 1, None)?;
-        for server in 0..servers {
-            net.join(&format!("s{server}"), 10 + server, Some(link))?;
-        }
-        Ok(net)
-    }
-
-    fn name(&self, short: &str) -> String {
-        format!("{}{short}", self.prefix)
-    }
-
-    fn add(&mut self, short: &str) -> anyhow::Result<()> {
-        let name = self.name(short);
-        call(Command::new("ip").args(["netns", "add", &name]))?;
-        self.names.push(name);
-        self.ip(short, "link set lo up")
-    }
-
-    fn ip(&self, short: &str, words: &str) -> anyhow::Result<()> {
-        call(
-            Command::new("ip")
-                .args(["-n", &self.name(short)])
-                .args(words.split(' ')),
-        )
-    }
-
-    /// A namespace on the switch, its link shaped in both directions.
-    fn join(&mut self, short: &str, host: u32, link: Option<u32>) -> anyhow::Result<()> {
-        self.add(short)?;
-        let peer = self.name(short);
-        self.ip(
-            "sw",
-            &format!("link add v{host} type veth peer name eth0 netns {peer}"),
-        )?;
-        self.ip("sw", &format!("link set v{host} master br0 up"))?;
-        self.ip(short, &format!("addr add 10.77.0.{host}/24 dev eth0"))?;
-        self.ip(short, "link set eth0 up")?;
-        if let Some(link) = link {
-            // A queue that holds what the clients have in flight, as flow control would: a dropped
-            // tail costs a retransmission timeout, and then TCP is measured and not the servers.
-            for (space, device) in [(short, "eth0".to_owned()), ("sw", format!("v{host}"))] {
-                let words = format!(
-                    "qdisc add dev {device} root tbf rate {}mbit burst 256kb latency 100ms",
-                    link * 8
-                );
-                call(
-                    Command::new("tc")
-                        .args(["-n", &self.name(space)])
-                        .args(words.split(' ')),
-                )?;
-            }
-        }
-        Ok(())
-    }
-
-    /// This binary in a namespace.
-    fn command(&self, short: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(short)]);
-        command.arg(std::env::current_exe().unwrap_or_default());
-        command
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).status();
-        }
-    }
-}
-
-fn call(command: &mut Command) -> anyhow::Result<()> {
-    let output = command
-        .output()
-        .with_context(|| format!("run {command:?}: is iproute2 installed?"))?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{command:?} failed: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(())
-}
-
-/// The cluster's processes, each in its namespace.
-struct Servers(Vec<Child>);
-
-impl Servers {
-    fn start(net: &Net, dir: &Path, count: u32) -> anyhow::Result<Servers> {
-        let key = trireme_proto::Key::new(trireme_net::random_bytes());
-        std::fs::write(dir.join("key"), key.to_text())?;
-        let token_key = trireme_proto::Key::new(trireme_net::random_bytes());
-        std::fs::write(dir.join("token-key"), token_key.to_text())?;
-        let mut servers = Servers(Vec::new());
-        let manager = "tcp:10.77.0.1:7070";
-        let file = |name: &str| dir.join(name).to_string_lossy().into_owned();
-        let mut start = |space: &str, words: &[&str], listen: &str, data: &str| {
-            let mut child = net
-                .command(space)
-                .args(["serve", words[0], "--listen", listen, "--dir", &file(data)])
-                .args([
-                    "--key-file",
-                    &file("key"),
-                    "--token-key-file",
-                    &file("token-key"),
-                ])
-                .args(&words[1..])
-                .arg("--with-parent")
-                .stdout(Stdio::piped())
-                .spawn()?;
-            let mut line = String::new();
-            let output = child.stdout.take().expect("was asked for");
-            servers.0.push(child);
-            BufReader::new(output).read_line(&mut line)?;
-            anyhow::ensure!(line.starts_with("ready"), "a server did not start");
-            anyhow::Ok(())
-        };
-        start("c", &["meta"], manager, "meta")?;
-        for id in 0..count {
-            let listen = format!("tcp:10.77.0.{}:7070", 10 + id);
-            let number = id.to_string();
-            let words = ["io", "--id", &number, "--manager", manager];
-            start(&format!("s{id}"), &words, &listen, &format!("io{id}"))?;
-        }
-        let descriptor = Descriptor {
-            manager: vec![manager.into()],
-            key: Some(key.to_text()),
-            dir: None,
-        };
-        descriptor.write(&dir.join("cluster.json"))?;
-        Ok(servers)
-    }
-}
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }

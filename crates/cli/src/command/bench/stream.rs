@@ -1,8 +1,8 @@
 //! `trireme bench stream`: contiguous writes and reads and small random reads from several client
 //! processes, beside the same work done directly on the local file system in the same run.
 //!
-//! Rounds are interleaved (local, ours, local, ours, ...), so that noise hits both alike; medians
-//! are compared. Clients are processes of this binary. One warm-up round fills the page cache for both.
+//! Rounds are interleaved (local, ours, local, ours, ...), so that noise hits both alike; each round
+//! gives a ratio, and the median of them is printed. Clients are processes of this binary. One warm-up round fills the page cache for both.
 
 use crate::context::Context;
 use crate::output;
@@ -23,34 +23,30 @@ use super::crew::{Crew, tell_ready_and_wait};
 pub struct Args {
     /// Client processes
     #[arg(long, default_value = "4")]
-    clients: u64,
+    pub clients: u64,
     /// I/O servers of the cluster that is started
     #[arg(long, default_value = "4")]
-    servers: u32,
+    pub servers: u32,
     /// Bytes in all
     #[arg(long, default_value = "256M", value_parser = output::parse_bytes)]
-    size: u64,
+    pub size: u64,
     /// Bytes per call, the same for both sides
     #[arg(long, default_value = "4M", value_parser = output::parse_bytes)]
-    transfer: u64,
+    pub transfer: u64,
     /// Rounds; medians are printed
-    #[arg(long, default_value = "5")]
-    rounds: usize,
+    #[arg(long, default_value = "9")]
+    pub rounds: usize,
     /// Where the cluster and the local files are made
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Schedule: first, random or hash
+    /// Only these of write, write-copied, read, small-read
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Compare schedules, schedule blocks, blocks in flight and stripe units instead
     #[arg(long)]
-    schedule: Option<trireme::Schedule>,
-    /// Schedule block: bytes per request to one server
-    #[arg(long, value_parser = output::parse_bytes)]
-    block: Option<u64>,
-    /// Blocks in flight per server
-    #[arg(long)]
-    in_flight: Option<u32>,
-    /// Do not use shared memory for writes on this host
-    #[arg(long)]
-    no_window: bool,
+    sweep: bool,
+    #[command(flatten)]
+    way: Way,
     /// What a client process does
     #[arg(long, hide = true)]
     work: Option<String>,
@@ -60,6 +56,26 @@ pub struct Args {
     /// Where the local files are
     #[arg(long, hide = true)]
     local: Option<PathBuf>,
+}
+
+/// How transfers are carried out; what is not said is the library's default.
+#[derive(clap::Args, Clone, Default)]
+pub struct Way {
+    /// Schedule: first, random or hash
+    #[arg(long)]
+    pub schedule: Option<trireme::Schedule>,
+    /// Schedule block: bytes per request to one server
+    #[arg(long, value_parser = output::parse_bytes)]
+    pub block: Option<u64>,
+    /// Blocks in flight per server
+    #[arg(long)]
+    pub in_flight: Option<u32>,
+    /// Stripe unit of the file
+    #[arg(long, value_parser = output::parse_bytes)]
+    pub unit: Option<u64>,
+    /// Do not use shared memory for writes on this host
+    #[arg(long)]
+    pub no_window: bool,
 }
 
 /// Bytes of a small random read.
@@ -96,28 +112,25 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     if let Some(work) = &args.work {
         return client(context, args, work);
     }
-    let own = tempfile::Builder::new()
-        .prefix("trireme-bench-")
-        .tempdir_in(&args.dir)?;
-    let (_running, cluster) = if let Some(cluster) = &context.cluster {
-        (None, cluster.clone())
-    } else {
-        let mut up = trireme::local::Up::new(own.path().join("cluster"));
-        up.publish = false;
-        up.servers = Some(args.servers);
-        let running = up.start()?;
-        let cluster = running.dir().to_string_lossy().into_owned();
-        (Some(running), cluster)
-    };
-    let local = own.path().join("local");
-    std::fs::create_dir(&local)?;
-    let _bare = BareServer::start(&local.join("bare"))?;
-
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); PAIRS.len() * 2];
+    for name in &args.only {
+        anyhow::ensure!(
+            PAIRS.iter().any(|pair| pair.0 == name),
+            "--only {name}: there are write, write-copied, read and small-read"
+        );
+    }
+    let field = Field::prepare(context, args)?;
+    if args.sweep {
+        return super::sweep::run(context, args, &field);
+    }
+    let pairs: Vec<_> = PAIRS
+        .iter()
+        .filter(|pair| args.only.is_empty() || args.only.iter().any(|name| name == pair.0))
+        .collect();
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); pairs.len() * 2];
     for round in 0..=args.rounds {
-        for (number, (ours, peer, _, _)) in PAIRS.iter().enumerate() {
+        for (number, (ours, peer, _, _)) in pairs.iter().enumerate() {
             for (side, work) in [peer, ours].into_iter().enumerate() {
-                let time = measure(args, &cluster, &local, work)?;
+                let time = field.measure(args, work, &args.way)?;
                 if round > 0 {
                     times[number * 2 + side].push(time);
                 }
@@ -126,7 +139,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     }
     let mut rows = Vec::new();
     let mut cells = Vec::new();
-    for (number, (ours, _, peer_name, target)) in PAIRS.iter().enumerate() {
+    for (number, (ours, _, peer_name, target)) in pairs.into_iter().enumerate() {
         let amount = if *ours == "small-read" {
             (SMALL_READS * args.clients) as f64
         } else {
@@ -137,10 +150,11 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         } else {
             "MB/s"
         };
-        let rate = |times: &mut Vec<Duration>| amount / median(times).as_secs_f64();
-        let peer_rate = rate(&mut times[number * 2]);
-        let our_rate = rate(&mut times[number * 2 + 1]);
-        let ratio = our_rate / peer_rate;
+        let rate = |times: &[Duration]| amount / median(times).as_secs_f64();
+        let peer_rate = rate(&times[number * 2]);
+        let our_rate = rate(&times[number * 2 + 1]);
+        // Of each round by itself: what slows the machine down for a while slows both.
+        let ratio = median_ratio(&times[number * 2], &times[number * 2 + 1]);
         let verdict = if ratio >= *target { "pass" } else { "MISS" };
         cells.push(json!({
             "work": ours, "unit": unit, "ours": our_rate, "peer": peer_name, "peer_rate": peer_rate,
@@ -175,43 +189,91 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn median(times: &mut [Duration]) -> Duration {
+pub fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort();
     times[times.len() / 2]
 }
 
-/// Time from the start signal until the last client has done its share.
-fn measure(args: &Args, cluster: &str, local: &Path, work: &str) -> anyhow::Result<Duration> {
-    let mut arguments = vec![
-        "--cluster".to_owned(),
-        cluster.to_owned(),
-        "bench".to_owned(),
-        "stream".to_owned(),
-        "--work".to_owned(),
-        work.to_owned(),
-        "--local".to_owned(),
-        local.to_string_lossy().into_owned(),
-    ];
-    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-    option("--clients", args.clients.to_string());
-    option("--size", args.size.to_string());
-    option("--transfer", args.transfer.to_string());
-    if let Some(schedule) = args.schedule {
-        option("--schedule", schedule.to_string());
+/// How much faster ours is than its peer's, round by round; the median.
+fn median_ratio(peer: &[Duration], ours: &[Duration]) -> f64 {
+    let mut ratios: Vec<f64> = peer
+        .iter()
+        .zip(ours)
+        .map(|(peer, ours)| peer.as_secs_f64() / ours.as_secs_f64())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+/// A cluster and a directory beside it for the local files.
+pub struct Field {
+    cluster: String,
+    local: PathBuf,
+    // In this order: the cluster stops before its directory is removed.
+    _running: Option<trireme::local::LocalCluster>,
+    _bare: BareServer,
+    _own: tempfile::TempDir,
+}
+
+impl Field {
+    fn prepare(context: &Context, args: &Args) -> anyhow::Result<Field> {
+        let own = tempfile::Builder::new()
+            .prefix("trireme-bench-")
+            .tempdir_in(&args.dir)?;
+        let (running, cluster) = if let Some(cluster) = &context.cluster {
+            (None, cluster.clone())
+        } else {
+            let mut up = trireme::local::Up::new(own.path().join("cluster"));
+            up.publish = false;
+            up.servers = Some(args.servers);
+            let running = up.start()?;
+            let cluster = running.dir().to_string_lossy().into_owned();
+            (Some(running), cluster)
+        };
+        let local = own.path().join("local");
+        std::fs::create_dir(&local)?;
+        let bare = BareServer::start(&local.join("bare"))?;
+        Ok(Field {
+            cluster,
+            local,
+            _running: running,
+            _bare: bare,
+            _own: own,
+        })
     }
-    if let Some(block) = args.block {
-        option("--block", block.to_string());
+
+    /// Time from the start signal until the last client has done its share.
+    pub fn measure(&self, args: &Args, work: &str, way: &Way) -> anyhow::Result<Duration> {
+        let mut arguments: Vec<String> = ["--cluster", &self.cluster, "bench", "stream"]
+            .map(str::to_owned)
+            .to_vec();
+        let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+        option("--work", work.to_owned());
+        option("--local", self.local.to_string_lossy().into_owned());
+        option("--clients", args.clients.to_string());
+        option("--size", args.size.to_string());
+        option("--transfer", args.transfer.to_string());
+        if let Some(schedule) = way.schedule {
+            option("--schedule", schedule.to_string());
+        }
+        if let Some(block) = way.block {
+            option("--block", block.to_string());
+        }
+        if let Some(in_flight) = way.in_flight {
+            option("--in-flight", in_flight.to_string());
+        }
+        if let Some(unit) = way.unit {
+            option("--unit", unit.to_string());
+        }
+        if way.no_window {
+            arguments.push("--no-window".to_owned());
+        }
+        let mut crew = Crew::start(args.clients, &arguments)?;
+        let time = crew.go()?;
+        crew.finish()?;
+        Ok(time)
     }
-    if let Some(in_flight) = args.in_flight {
-        option("--in-flight", in_flight.to_string());
-    }
-    if args.no_window {
-        arguments.push("--no-window".to_owned());
-    }
-    let mut crew = Crew::start(args.clients, &arguments)?;
-    let time = crew.go()?;
-    crew.finish()?;
-    Ok(time)
 }
 
 /// One client process.
@@ -248,16 +310,22 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
             let mut options = *cluster.options();
             options.own = args.number as u32;
             let transfer = &mut options.transfer;
-            transfer.schedule = args.schedule.unwrap_or(transfer.schedule);
-            transfer.block = args.block.unwrap_or(transfer.block);
-            transfer.in_flight = args.in_flight.unwrap_or(transfer.in_flight);
-            transfer.window &= !args.no_window;
+            let way = &args.way;
+            transfer.schedule = way.schedule.unwrap_or(transfer.schedule);
+            transfer.block = way.block.unwrap_or(transfer.block);
+            transfer.in_flight = way.in_flight.unwrap_or(transfer.in_flight);
+            transfer.window &= !way.no_window;
             let cluster = cluster.with_options(options);
+            let layout = trireme::LayoutWish {
+                unit: way.unit,
+                ..trireme::LayoutWish::default()
+            };
             let file = trireme::OpenOptions::new()
                 .read(true)
                 .write(true)
                 .create(true)
-                .open(&cluster, "/stream")?;
+                .layout(layout)
+                .open(&cluster, format!("/stream-{}", way.unit.unwrap_or(0)))?;
             // Bytes where the servers of this host can read them, unless told otherwise.
             let mut shared = cluster.buffer(args.transfer as usize)?;
             shared.copy_from_slice(&buffer);

@@ -64,6 +64,7 @@ pub fn show() -> anyhow::Result<()> {
             println!("  {line}");
         }
     }
+    super::collective::show(&running)?;
     running.stop()?;
     Ok(())
 }

@@ -125,6 +125,7 @@ fn arrive(
         rank: body.seat.rank,
         file,
         write: body.write,
+        server: body.server,
         layout: body.layout,
         view,
         at,

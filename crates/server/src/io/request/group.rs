@@ -34,7 +34,7 @@ pub fn lane(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal>
     groups.park(&lane.seat, &lane.name, lane.lane, backchannel.clone())?;
     let replied = link.reply(call.header.reply());
     if replied.is_ok() {
-        while backchannel.is_open(Duration::from_secs(60)) {}
+        while backchannel.is_open(Duration::from_mins(1)) {}
     }
     groups.leave(&lane.seat, lane.lane, &backchannel);
     Ok(Err(replied.err().unwrap_or_else(|| {

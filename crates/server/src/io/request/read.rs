@@ -1,13 +1,13 @@
 //! `READ`: bytes of a subfile, moved by the kernel itself when they are many.
 
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
 
 use trireme_net::Link;
-use trireme_proto::{Refusal, Rights, limits, refusal::errno};
+use trireme_proto::{Header, Refusal, Rights, limits, refusal::errno};
+use trireme_store::Subfile;
 
 use super::{Call, check_range};
-use crate::io::{refusal, session::Session};
+use crate::io::{BUFFER, refusal, session::Session};
 
 /// From this size on, `sendfile` is cheaper than a copy and one `writev`.
 const SENDFILE_FROM: u64 = 32 << 10;
@@ -43,12 +43,15 @@ pub fn run(
             reply.length.set(size);
         }
         if there >= SENDFILE_FROM {
-            return Ok(link.reply_file(reply, subfile.as_fd(), offset, there as u32));
+            if let Some(file) = subfile.in_page_cache() {
+                return Ok(link.reply_file(reply, file, offset, there as u32));
+            }
+            return past_the_cache(&subfile, session, link, reply, offset, there as usize);
         }
     }
     let mut left = length as usize;
     let mut from = offset;
-    if left <= crate::io::BUFFER {
+    if left <= BUFFER {
         let buffer = &mut session.buffer.get()[..left];
         let got = subfile.read_at(buffer, from).map_err(refusal)?;
         if got < left {
@@ -69,4 +72,38 @@ pub fn run(
         left -= got;
     }
     Ok(link.reply_with(reply, &[], &[IoSlice::new(&bytes[..all])]))
+}
+
+/// The same where the bytes are not to stay in the page cache: buffer by buffer, each ending at a
+/// multiple of its size in the subfile.
+fn past_the_cache(
+    subfile: &Subfile,
+    session: &mut Session,
+    link: &mut Link,
+    reply: Header,
+    mut offset: u64,
+    length: usize,
+) -> Result<io::Result<()>, Refusal> {
+    let mut payload = link.start_payload(reply, length);
+    let mut left = length;
+    while left > 0 {
+        let part = left.min(BUFFER - (offset % BUFFER as u64) as usize);
+        let buffer = &mut session.buffer.get()[..part];
+        let got = match subfile.read_at(buffer, offset) {
+            Ok(got) => got,
+            // Bytes are out already: all that is left is to end the connection.
+            Err(error) => return Ok(Err(io::Error::other(error))),
+        };
+        if got < part {
+            return Ok(Err(io::Error::other(
+                "the subfile shrank while it was sent",
+            )));
+        }
+        if let Err(error) = payload.send(buffer) {
+            return Ok(Err(error));
+        }
+        offset += part as u64;
+        left -= part;
+    }
+    Ok(payload.end())
 }

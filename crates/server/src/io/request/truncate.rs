@@ -3,7 +3,7 @@
 use std::io;
 
 use trireme_net::Link;
-use trireme_proto::{Refusal, Rights};
+use trireme_proto::{Refusal, Rights, refusal::errno};
 
 use super::{Call, check_range};
 use crate::io::{refusal, session::Session};
@@ -24,6 +24,12 @@ pub fn run(
     } else {
         Some(session.find_or_make(call.shared, file)?)
     };
+    if link.is_abandoned() {
+        // Whoever asked has been told that it failed (this server slept, say): it must not come true
+        // now, when others may have written what it would cut off.
+        let why = "nobody waits for this any more";
+        return Err(Refusal::new(errno::ETIMEDOUT, why));
+    }
     if let Some(subfile) = subfile {
         subfile.truncate(size).map_err(refusal)?;
     }
