@@ -417,10 +417,11 @@ impl Inner {
             serial: call.serial,
             soft,
         };
-        if soft && !self.soft.load(Ordering::SeqCst) {
-            if let Err(failure) = self.begin_soft() {
-                return answer(Err(failure));
-            }
+        if soft
+            && !self.soft.load(Ordering::SeqCst)
+            && let Err(failure) = self.begin_soft()
+        {
+            return answer(Err(failure));
         }
         let done = move |result: Result<Response, Failure>| answer(result);
         match call.request {

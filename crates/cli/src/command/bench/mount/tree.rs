@@ -60,6 +60,7 @@ pub fn measure(archive: &Path, place: &Path) -> anyhow::Result<[Duration; 3]> {
 }
 
 fn run(program: &str, arguments: &[&str], dir: &Path) -> anyhow::Result<Duration> {
+    rustix::fs::sync();
     let begin = Instant::now();
     let status = Command::new(program)
         .args(arguments)
