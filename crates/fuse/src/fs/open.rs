@@ -1,7 +1,7 @@
 //! Opening, flushing and closing files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, RwLock, TryLockError};
 
 use trireme::namespace::OpenFile;
 use trireme::{File, Times};
@@ -191,29 +191,6 @@ impl Inner {
         Ok((told, out))
     }
 
-    /// Keeps an opening awake for writing while the guard lives.
-    pub(super) fn wake<'a>(&self, handle: &'a Handle) -> Outcome<RwLockReadGuard<'a, bool>> {
-        loop {
-            let guard = handle
-                .resting
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            if !*guard {
-                return Ok(guard);
-            }
-            drop(guard);
-            let mut resting = handle
-                .resting
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            if *resting {
-                let resumed = handle.file.resume();
-                resumed.map_err(|error| library_errno(&error))?;
-                *resting = false;
-            }
-        }
-    }
-
     /// The end of a write by somebody who must not leave set-id bits behind.
     pub(super) fn strip_set_id(&self, header: &InHeader, inode: u64) -> Outcome<()> {
         let has = self.nodes.with(inode, |node| node.attr.mode & 0o6000 != 0);
@@ -333,7 +310,7 @@ impl Inner {
         let result = request.arguments::<FsyncIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
             if handle.write {
-                let _awake = self.wake(&handle)?;
+                let _awake = handle.awake()?;
                 self.report_writes(handle.inode)?;
             }
             let synced = handle.file.sync();

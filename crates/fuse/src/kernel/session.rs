@@ -331,14 +331,14 @@ fn watch_interrupts(shared: &Shared) {
     while !shared.state.lock().is_ok_and(|state| state.over) {
         let now = Instant::now();
         let mut late = Vec::new();
-        let mut next = Duration::from_secs(3600);
+        let mut next = Duration::from_hours(1);
         working.retain(|unique, when| match when {
             Some(when) if now - *when >= INTERRUPT_AFTER => {
                 late.push(*unique);
                 false
             }
             Some(when) => {
-                next = next.min(INTERRUPT_AFTER - (now - *when));
+                next = next.min(INTERRUPT_AFTER.saturating_sub(now - *when));
                 true
             }
             None => true,
