@@ -209,6 +209,15 @@ fn a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind() {
     sea.check();
 }
 
+/// Whatever happens to the test, nothing stays mounted.
+struct Gone<'a>(&'a Path);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let _ = trireme_fuse::kernel::unmount(self.0, true);
+    }
+}
+
 #[test]
 fn mounting_from_the_command_line_returns_and_names_what_is_wrong() {
     let Some(sea) = sea(
@@ -218,6 +227,7 @@ fn mounting_from_the_command_line_returns_and_names_what_is_wrong() {
         return;
     };
     let place = sea.dir("here");
+    let _guard = Gone(&place);
     let run = |arguments: &[&str]| {
         Command::new(binary())
             .arg("--cluster")
