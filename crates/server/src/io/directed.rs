@@ -14,7 +14,7 @@ use trireme_partition::{Part, multiplicity_within};
 use trireme_policy::plan::{Block, Blocks, Step, disk_directed};
 use trireme_proto::message::collective::Phases;
 use trireme_proto::{Refusal, limits, refusal::errno};
-use trireme_store::Subfile;
+use trireme_store::{Mapping, Subfile};
 
 use super::group::Meeting;
 use super::refusal;
@@ -237,6 +237,10 @@ fn transfer(
         disjoint: multiplicity_within(&parts, 0..end.unwrap_or(0), STEPS)
             .is_some_and(|owners| *owners.end() <= 1),
         members: &members,
+        mapping: subfile
+            .as_deref()
+            .filter(|_| !write && members.iter().any(|member| member.reach.by_kernel()))
+            .and_then(Subfile::map),
         subfile: subfile.as_deref(),
         write,
         server,
@@ -318,7 +322,11 @@ fn in_disk_order<'a>(
                 block: index as u64,
                 position: subfile.position(block.subfile.start).unwrap_or(u64::MAX),
             });
-            let order = disk_directed(steps, true);
+            let mut order = disk_directed(steps, true);
+            // One sweep of the arm from where the plan begins, and round: all servers beginning at their
+            // first block would all turn to the same member.
+            let first = order.iter().position(|step| step.block == 0).unwrap_or(0);
+            order.rotate_left(first);
             let mut some: Vec<Option<Block>> = some.into_iter().map(Some).collect();
             let sorted: Vec<Block> = order
                 .into_iter()
@@ -348,6 +356,8 @@ struct Work<'a> {
     /// No byte has two owners.
     disjoint: bool,
     subfile: Option<&'a Subfile>,
+    /// The subfile, where the kernel can copy right from its cache.
+    mapping: Option<Mapping>,
     write: bool,
     /// Which of the file's servers this is.
     server: u32,
@@ -542,6 +552,15 @@ impl Work<'_> {
                 // SAFETY: inside windows that the members' reaches keep mapped.
                 unsafe { subfile.read_raw_at(&runs, at) }.map_err(refusal)?;
                 return Ok(());
+            }
+            if let Some(block) = self.mapping.as_ref().and_then(|m| m.at(at, length))
+                && desk.shuffle.by_kernel()
+            {
+                // SAFETY: inside the mapping. If the subfile was cut the way below finds zeros.
+                let sent = unsafe { desk.shuffle.scatter_mapped(block) };
+                if sent.is_ok() {
+                    return Ok(());
+                }
             }
             let span = survey.span.clone();
             if survey.bytes * SPARSE >= span.len() as u64 {

@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, default_value = "162")]
     btio_points: u64,
     /// Bytes of the patterns' file
-    #[arg(long, default_value = "64M", value_parser = output::parse_bytes)]
+    #[arg(long, default_value = "256M", value_parser = output::parse_bytes)]
     links_size: u64,
     /// Bytes per record of the patterns
     #[arg(long, value_delimiter = ',', default_value = "8,8192")]

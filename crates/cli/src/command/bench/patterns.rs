@@ -117,7 +117,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             running
                 .servers()
                 .iter()
-                .map(|server| server.pid())
+                .map(trireme::local::Process::pid)
                 .collect()
         })
         .unwrap_or_default();

@@ -184,13 +184,14 @@ impl Worker<'_> {
             self.group = Some(Group::join(cluster, &name, self.number, self.members)?);
         }
         if !self.files.contains_key(&job.path) {
-            let layout = job.layout.map_or_else(LayoutWish::default, |layout| {
-                let mut wish = LayoutWish::default();
-                wish.unit = Some(layout.unit);
-                wish.count = Some(layout.servers);
-                wish.first = Some(0);
-                wish
-            });
+            let layout = job
+                .layout
+                .map_or_else(LayoutWish::default, |layout| LayoutWish {
+                    unit: Some(layout.unit),
+                    count: Some(layout.servers),
+                    first: Some(0),
+                    ..LayoutWish::default()
+                });
             let file = trireme::OpenOptions::new()
                 .read(true)
                 .write(true)

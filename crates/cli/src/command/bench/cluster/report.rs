@@ -73,7 +73,7 @@ impl Results {
                 let found = self.cells_of(experiment).find(|cell| {
                     cell.op == op && cell.block == block && cell.schedule == schedule.name()
                 });
-                row.push(found.map_or("-".to_owned(), |cell| value(cell)));
+                row.push(found.map_or("-".to_owned(), value));
                 if let Some((cell, published)) = found.and_then(|c| Some((c, c.published?))) {
                     printed.push(format!("{} {published}", cell.schedule));
                 }

@@ -126,7 +126,9 @@ mod tests {
         let mut cells = ["disk-directed", "romio-collective", RAW]
             .map(|method| Cell::new("ra", 8, method, 1_000_000));
         for (cell, times) in cells.iter_mut().zip([[1.0, 9.0, 2.0], [4.0; 3], [1.0; 3]]) {
-            times.into_iter().for_each(|time| cell.add(run(time)));
+            for time in times {
+                cell.add(run(time));
+            }
         }
         compare(&mut cells, 4);
         assert!((cells[0].mb_per_s - 2.0).abs() < 1e-9);
