@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What each crate may depend on among ours, apart from tests.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("trireme-partition", &[]),
     ("trireme-policy", &["trireme-partition"]),
     ("trireme-proto", &["trireme-partition"]),
@@ -50,6 +50,15 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "trireme-net",
             "trireme-proto",
             "trireme-policy",
+            "trireme-partition",
+        ],
+    ),
+    (
+        "trireme-mpiio",
+        &[
+            "trireme",
+            "trireme-net",
+            "trireme-proto",
             "trireme-partition",
         ],
     ),

@@ -14,6 +14,7 @@ pub mod ls;
 pub mod man;
 pub mod mkdir;
 pub mod mount;
+pub mod mpi_run;
 pub mod mv;
 pub mod pios;
 pub mod queueing;

@@ -357,7 +357,7 @@ fn the_help_of_each_command_is_its_own() {
     let mut seen = std::collections::BTreeSet::new();
     for command in [
         "up", "down", "status", "ls", "cp", "cat", "rm", "mv", "mkdir", "stat", "where", "df",
-        "sync", "fsck", "bench",
+        "sync", "fsck", "bench", "mpi-run",
     ] {
         let text = help(&[command, "--help"]);
         let first = text.lines().next().unwrap_or_default().to_owned();

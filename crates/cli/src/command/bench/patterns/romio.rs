@@ -24,6 +24,16 @@ const ABOUT: &str = "ROMIO writes the local file system with no server in betwee
 
 const SOURCE: &str = include_str!("../../../../romio/patterns.c");
 
+/// MPICH's program of a name: where several MPIs are installed, the plain name can be another's.
+fn mpich(name: &str) -> String {
+    let own = format!("{name}.mpich");
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&paths).any(|dir| dir.join(&own).exists()) {
+        return own;
+    }
+    name.to_owned()
+}
+
 /// The MPI program, started once.
 pub struct Romio {
     squad: Squad,

@@ -1,0 +1,103 @@
+//! Each group of routines, by programs that check themselves, under each MPI.
+
+mod support;
+
+use support::{MPIS, World, fine, said};
+
+#[test]
+fn files_are_opened_sized_and_deleted_and_errors_have_their_classes() {
+    let world = World::new();
+    world.conform("manage.c", 2, &[]);
+    // What was not ours went to MPI.
+    for mpi in MPIS {
+        let local = world.dir.path().join(format!("manage.c.{mpi}.local"));
+        if world.dir.path().join(format!("manage.c.{mpi}")).exists() {
+            assert_eq!(std::fs::read(local).unwrap(), [0, 0, 0, 0, 1, 0, 0, 0]);
+        }
+    }
+    // Shared pointers leave nothing behind.
+    let left = world.client().namespace().read_dir("/").unwrap();
+    let names: Vec<_> = left
+        .iter()
+        .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
+        .collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn bytes_move_by_every_routine() {
+    World::new().conform("transfer.c", 3, &[]);
+}
+
+#[test]
+fn every_method_moves_the_same_bytes() {
+    let world = World::new();
+    for method in ["independent", "two-phase"] {
+        world.conform("views.c", 2, &[("TRIREME_METHOD", method)]);
+    }
+}
+
+#[test]
+fn views_and_buffers_of_any_type() {
+    World::new().conform("views.c", 4, &[("TRIREME_REPORT", "1")]);
+}
+
+#[test]
+fn fortran_by_header_module_and_the_new_module() {
+    let world = World::new();
+    for name in ["header.f90", "module.f90", "f08.f90"] {
+        world.conform(name, 2, &[]);
+    }
+}
+
+#[test]
+fn reports_are_printed_at_close() {
+    let world = World::new();
+    for mpi in MPIS {
+        let Some(program) = world.compile(mpi, "transfer.c", &[]) else {
+            continue;
+        };
+        let environment = [("TRIREME_REPORT", "1"), ("TRIREME_METHOD", "two-phase")];
+        let output = world.run_with(mpi, 2, &environment, &program, &["trireme:/reported"]);
+        fine(mpi, "transfer.c", &output);
+        let said = said(&output);
+        assert!(
+            said.contains("trireme: /reported: collective 0, write, two-phase"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_prefix_in_the_environment_makes_names_ours() {
+    let world = World::new();
+    for mpi in MPIS {
+        let Some(program) = world.compile(mpi, "transfer.c", &[]) else {
+            continue;
+        };
+        let name = format!("/nowhere/below/{mpi}");
+        let output = world.run_with(
+            mpi,
+            2,
+            &[("TRIREME_PREFIX", "/nowhere/below")],
+            &program,
+            &[&name],
+        );
+        fine(mpi, "transfer.c", &output);
+        assert_eq!(world.bytes(&format!("/{mpi}")).len(), 2 * 1000 * 4);
+    }
+}
+
+#[test]
+fn without_a_cluster_opening_is_an_error_and_not_a_hang() {
+    let world = World::new();
+    for mpi in MPIS {
+        let Some(program) = world.compile(mpi, "unreachable.c", &[]) else {
+            continue;
+        };
+        let address = "unix:/nowhere/at/all";
+        let environment = [("TRIREME_CLUSTER", address), ("TRIREME_TIMEOUT", "2")];
+        let output = world.run_with(mpi, 2, &environment, &program, &["trireme:/x"]);
+        fine(mpi, "unreachable.c", &output);
+    }
+}

@@ -1,0 +1,47 @@
+//! What dies is an error for those concerned, soon, and nothing to those who come after.
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::{MPIS, World, fine, said};
+
+#[test]
+fn a_dead_server_is_an_mpi_error_for_every_process() {
+    for mpi in MPIS {
+        let mut world = World::new();
+        let Some(program) = world.compile(mpi, "dead_server.c", &[]) else {
+            continue;
+        };
+        let (ready, go) = (world.dir.path().join("ready"), world.dir.path().join("go"));
+        let arguments = ["trireme:/f", ready.to_str().unwrap(), go.to_str().unwrap()];
+        let mut command = world.command(mpi, 2, &[("TRIREME_TIMEOUT", "3")], &program, &arguments);
+        let running = std::thread::spawn(move || command.output().unwrap());
+        let patience = Instant::now() + Duration::from_secs(100);
+        while !ready.exists() && !running.is_finished() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        world.embedded.stop_server(1).unwrap();
+        std::fs::write(&go, "").unwrap();
+        fine(mpi, "dead_server.c", &running.join().unwrap());
+    }
+}
+
+#[test]
+fn a_dead_process_ends_the_run_and_leaves_the_cluster_as_it_was() {
+    for mpi in MPIS {
+        let world = World::new();
+        let Some(program) = world.compile(mpi, "dead_rank.c", &[]) else {
+            continue;
+        };
+        let output = world.run(mpi, 3, &program, &["trireme:/f"]);
+        // 124 is what `timeout` says of a run that hung.
+        assert!(!output.status.success(), "{}", said(&output));
+        assert_ne!(output.status.code(), Some(124), "{}", said(&output));
+        let program = world.compile(mpi, "transfer.c", &[]).unwrap();
+        fine(
+            mpi,
+            "transfer.c",
+            &world.run(mpi, 2, &program, &["trireme:/f"]),
+        );
+    }
+}

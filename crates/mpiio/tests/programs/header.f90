@@ -1,0 +1,44 @@
+! Fortran by mpif.h.
+program header
+  implicit none
+  include 'mpif.h'
+  integer :: code, rank, ranks, file, status(MPI_STATUS_SIZE), count, i, request, class
+  integer :: out(100), back(100)
+  integer(kind=MPI_OFFSET_KIND) :: place, bytes
+  character(len=512) :: path
+  call MPI_Init(code)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, code)
+  call get_command_argument(1, path)
+  call MPI_File_open(MPI_COMM_WORLD, trim(path), MPI_MODE_RDONLY, MPI_INFO_NULL, file, code)
+  call MPI_Error_class(code, class, i)
+  if (class /= MPI_ERR_NO_SUCH_FILE) call wrong(1)
+  call MPI_File_open(MPI_COMM_WORLD, trim(path), MPI_MODE_CREATE + MPI_MODE_RDWR, MPI_INFO_NULL, file, code)
+  if (code /= MPI_SUCCESS) call wrong(2)
+  out = [(rank * 1000 + i, i = 1, 100)]
+  place = rank * 400
+  call MPI_File_write_at_all(file, place, out, 100, MPI_INTEGER, status, code)
+  if (code /= MPI_SUCCESS) call wrong(3)
+  call MPI_Get_count(status, MPI_INTEGER, count, code)
+  if (count /= 100) call wrong(4)
+  back = 0
+  call MPI_File_iread_at(file, place, back, 100, MPI_INTEGER, request, code)
+  call MPI_Wait(request, status, code)
+  if (any(back /= out)) call wrong(5)
+  back = 0
+  call MPI_File_read_at(file, place, back, 100, MPI_INTEGER, MPI_STATUS_IGNORE, code)
+  if (any(back /= out)) call wrong(6)
+  call MPI_Barrier(MPI_COMM_WORLD, code)
+  call MPI_File_get_size(file, bytes, code)
+  if (bytes /= ranks * 400) call wrong(7)
+  call MPI_File_close(file, code)
+  if (code /= MPI_SUCCESS .or. file /= MPI_FILE_NULL) call wrong(8)
+  if (rank == 0) print *, 'all fine'
+  call MPI_Finalize(code)
+contains
+  subroutine wrong(number)
+    integer, intent(in) :: number
+    print *, 'check', number, 'failed on rank', rank
+    call MPI_Abort(MPI_COMM_WORLD, 1, code)
+  end subroutine
+end program
