@@ -115,6 +115,7 @@ impl Transfer {
             start,
             end: end.max(start + 1),
             exclusive: self.write,
+            pid: std::process::id(),
         };
         let patience = open.cluster.options().deadline;
         Ok(Some(open.cluster.namespace().lock(range, patience)?))
