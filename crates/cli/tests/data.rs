@@ -104,6 +104,35 @@ fn eight_clients_on_four_servers_read_and_write_as_the_model_does() {
 }
 
 #[test]
+fn every_disk_engine_serves_as_the_model_does() {
+    for arguments in [
+        &["--direct"][..],
+        &["--disk-engine", "uring"],
+        &["--disk-engine", "uring", "--direct"],
+    ] {
+        let world = match support::world_with(4, arguments) {
+            Ok(world) => world,
+            Err(error) => {
+                support::skip("disk engines end to end", &error.to_string());
+                continue;
+            }
+        };
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let world = &world;
+                scope.spawn(move || {
+                    let seed = support::seed() + 1000 + client;
+                    let unit = [512, 4096, 10_000, 65536][(seed % 4) as usize];
+                    let file = create(world, &format!("/fsx-{seed}"), unit);
+                    exercise(&file, seed, 60);
+                    file.sync().unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
 fn writers_of_neighbouring_bytes_never_disturb_each_other() {
     let world = world(4);
     const BYTES: u64 = 3_000_000;
@@ -158,7 +187,7 @@ fn a_block_that_many_write_at_once_is_of_one_of_them() {
             let (world, barrier) = (&world, &barrier);
             scope.spawn(move || {
                 let file = create(world, "/blocks", 4096);
-                for block in 0..150u64 {
+                for block in 0..500u64 {
                     barrier.wait();
                     file.write_at(&[client as u8 + 1; 4096], block * 4096)
                         .unwrap();
@@ -166,7 +195,7 @@ fn a_block_that_many_write_at_once_is_of_one_of_them() {
                 }
             });
         }
-        for block in 0..150u64 {
+        for block in 0..500u64 {
             barrier.wait();
             barrier.wait();
             file.read_exact_at(&mut back, block * 4096).unwrap();

@@ -68,7 +68,7 @@ const RULES: &[&str] = &[
     "put a x; chown a 1001 1001; as 1001 1001; utimens a 1 2; times a; as 1002 1002; utimens a now now; as 0 0; chmod a 666; as 1002 1002; utimens a now now; utimens a 3 4; utimens a now omit; utimens a omit omit",
     "hold h a w,creat; write h x; utimens a 1000 2000; times a; drop h; times a; hold h a w; utimens a 1000 2000; drop h; times a; hold h a w; write h y; utimens a 1 2; mark a; write h z; since a; drop h; since a",
     // Locks of flock, two openings of one file.
-    "put a x; hold h a r; hold k a r; flock h ex; flock k sh; flock h sh; flock k sh; flock k ex; flock h un; flock k ex; flock h sh; drop k; flock h sh",
+    "put a x; hold h a r; hold k a r; flock h ex; flock k sh; flock h sh; flock k sh; flock k ex; flock h un; flock k ex; flock h sh",
 ];
 
 /// What each call does to the three times of a file or of the directory it works in: mark, act, see.

@@ -102,7 +102,7 @@ impl Mount {
 
     /// Waits until somebody unmounts it.
     pub fn wait(&self) {
-        while !self.wait_for(Duration::from_secs(3600)) {}
+        while !self.wait_for(Duration::from_hours(1)) {}
     }
 
     /// Waits at most `time`; true when it has been unmounted.

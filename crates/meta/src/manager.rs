@@ -5,14 +5,14 @@
 //! runs on threads of its own, so that a dead server never stops the namespace.
 
 mod janitor;
+mod listing;
 mod open_file;
 
 use crate::cache::Cache;
 use crate::failure::{Errno, Failure};
 use crate::kv::Engine;
 use crate::namespace::{
-    self, Context, attribute, create, directory, explain, fail, path, permission, remove, rename,
-    xattr,
+    self, Context, attribute, create, explain, fail, path, permission, remove, rename, xattr,
 };
 use crate::queue::Queue;
 use crate::record::{self, Counters, Super};
@@ -28,14 +28,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use trireme_proto::Key;
 use trireme_proto::key::Rights;
 use trireme_proto::message::meta::{
-    CALLS_KEPT_SECONDS, Call, Caller, ClusterMap, DirEntry, GROUPS_LIMIT, LEASE_SECONDS, Layout,
-    Life, Place, READDIR_LIMIT, Request, Response, SERIAL_WINDOW, StatFs, Time,
+    CALLS_KEPT_SECONDS, Call, Caller, ClusterMap, GROUPS_LIMIT, LEASE_SECONDS, Layout, Life,
+    Request, Response, SERIAL_WINDOW, StatFs, Time,
 };
 
 /// Free bytes below which nothing new is made on the manager's disk; removing still works.
 const SPACE_RESERVE: u64 = 16 << 20;
 /// Most inode numbers in one `Life`, `Inspect` or `Admin` call.
-const NUMBERS_LIMIT: usize = 16_384;
+pub(crate) const NUMBERS_LIMIT: usize = 16_384;
 
 /// What the manager must be able to do on the I/O servers. Each call has its own deadline.
 pub trait Subfiles: Send + Sync + 'static {
@@ -291,17 +291,6 @@ impl Manager {
             .unwrap_or_else(|_| Err(explain(Errno::Io, "the manager is stopping")))
     }
 
-    /// Forgets what the numbered calls of clients gave that have been away for long; gives how many.
-    /// The manager does this by itself every minute.
-    pub fn forget_calls(&self) -> Result<usize, Failure> {
-        self.inner.forget_calls()
-    }
-
-    /// Works off the to-do list; gives how much is left. The manager does this by itself every second.
-    pub fn sweep(&self) -> Result<u64, Failure> {
-        self.inner.sweep()
-    }
-
     /// Says that the manager stops in good order: nobody has to wait for locks after the restart.
     pub fn clean_stop(&self) {
         let done = self.inner.queue.run(|txn| {
@@ -407,7 +396,7 @@ impl Inner {
             let what = format!("{} groups (at most {GROUPS_LIMIT})", caller.groups.len());
             return answer(Err(explain(Errno::Inval, what)));
         }
-        if self.full.load(Ordering::Relaxed) && grows(&call.request) {
+        if self.full.load(Ordering::Relaxed) && listing::grows(&call.request) {
             let what = "the metadata manager's disk is nearly full; free some space on it";
             return answer(Err(explain(Errno::NoSpc, what)));
         }
@@ -417,10 +406,11 @@ impl Inner {
             serial: call.serial,
             soft,
         };
-        if soft && !self.soft.load(Ordering::SeqCst) {
-            if let Err(failure) = self.begin_soft() {
-                return answer(Err(failure));
-            }
+        if soft
+            && !self.soft.load(Ordering::SeqCst)
+            && let Err(failure) = self.begin_soft()
+        {
+            return answer(Err(failure));
         }
         let done = move |result: Result<Response, Failure>| answer(result);
         match call.request {
@@ -542,7 +532,7 @@ impl Inner {
                 self.close(client, caller, open, size, when, soft, done);
             }
             Request::Accessed { times } => {
-                if let Err(failure) = limit_numbers(&times) {
+                if let Err(failure) = listing::limit_numbers(&times) {
                     return done(Err(failure));
                 }
                 self.queue.submit_as(
@@ -653,7 +643,7 @@ impl Inner {
                 after,
                 limit,
                 plus,
-            } => read_dir(read, context, place, *after, *limit, *plus),
+            } => listing::read_dir(read, context, place, *after, *limit, *plus),
             Request::GetXattr { place, name } => {
                 xattr::get(read, context, place, name).map(Response::Bytes)
             }
@@ -748,7 +738,7 @@ impl Inner {
     }
 
     fn life(&self, inodes: &[u64]) -> Result<Response, Failure> {
-        limit_numbers(inodes)?;
+        listing::limit_numbers(inodes)?;
         // The engine itself and the counter first: a number given out while we look is unknown.
         let mut reader = Reader::uncached(&self.cache);
         let next = reader
@@ -768,7 +758,7 @@ impl Inner {
     }
 
     fn inspect(&self, inodes: &[u64]) -> Result<Response, Failure> {
-        limit_numbers(inodes)?;
+        listing::limit_numbers(inodes)?;
         // No rights at all: such a grant lets its holder ask for a size and nothing else.
         let grants = inodes
             .iter()
@@ -777,7 +767,7 @@ impl Inner {
     }
 
     fn admin(&self, inodes: &[u64]) -> Result<Response, Failure> {
-        limit_numbers(inodes)?;
+        listing::limit_numbers(inodes)?;
         let whole = self.options.token_key.grant(0, Rights::READ);
         let rights = Rights::REMOVE;
         let files = inodes
@@ -787,72 +777,4 @@ impl Inner {
             std::iter::once(whole).chain(files).collect(),
         ))
     }
-}
-
-fn limit_numbers<T>(inodes: &[T]) -> Result<(), Failure> {
-    if inodes.len() > NUMBERS_LIMIT {
-        let what = format!(
-            "{} inode numbers in one call (at most {NUMBERS_LIMIT})",
-            inodes.len()
-        );
-        return Err(explain(Errno::TooBig, what));
-    }
-    Ok(())
-}
-
-/// Does this request need new space on the manager's disk?
-fn grows(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Create { .. }
-            | Request::Link { .. }
-            | Request::SetXattr { .. }
-            | Request::Rename { .. }
-            | Request::Open {
-                create: Some(_),
-                ..
-            }
-    )
-}
-
-fn read_dir(
-    read: &mut Reader<'_>,
-    context: &Context<'_>,
-    place: &Place,
-    after: u64,
-    limit: u32,
-    plus: bool,
-) -> Result<Response, Failure> {
-    let (id, node) = path::resolve(read, context, place, true)?;
-    let record::Body::Directory { parent, .. } = node.body else {
-        return Err(fail(Errno::NotDir, &place.path));
-    };
-    permission::require(context, &node, permission::READ, &place.path)?;
-    let limit = limit.clamp(1, READDIR_LIMIT) as usize;
-    let page = directory::page(read, id, after, limit)?;
-    let mut entries = Vec::with_capacity(page.entries.len());
-    for (cookie, name, inode, kind) in page.entries {
-        let attr = if plus {
-            // Gone since the page was read: as if it had gone a moment earlier.
-            let Some(node) = read.record::<record::Inode>(&key::inode(inode))? else {
-                continue;
-            };
-            Some(node.attr(inode))
-        } else {
-            None
-        };
-        entries.push(DirEntry {
-            cookie,
-            name,
-            inode,
-            kind,
-            attr,
-        });
-    }
-    Ok(Response::Directory {
-        inode: id,
-        parent,
-        entries,
-        end: page.end,
-    })
 }

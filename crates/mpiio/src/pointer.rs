@@ -31,7 +31,7 @@ impl Open {
         let place = i128::from(base) + i128::from(offset) * i128::from(view.unit);
         u64::try_from(place)
             .ok()
-            .filter(|place| *place <= i64::MAX as u64)
+            .filter(|place| i64::try_from(*place).is_ok())
             .ok_or_else(|| bad(format!("seeking to byte {place} of the view")))
     }
 

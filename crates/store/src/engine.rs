@@ -192,7 +192,7 @@ pub(crate) fn probe_direct(dir: &Path) -> io::Result<()> {
 fn aligned(runs: &[Run], from: usize, length: usize) -> bool {
     cut(runs, from, length)
         .iter()
-        .all(|slice| slice.iov_base as usize % BLOCK == 0 && slice.iov_len % BLOCK == 0)
+        .all(|slice| (slice.iov_base as usize | slice.iov_len).is_multiple_of(BLOCK))
 }
 
 /// Bytes `from..from + length` of the runs.
@@ -230,29 +230,30 @@ unsafe fn copy(slices: &[libc::iovec], place: *mut u8, mut length: usize, way: W
     }
 }
 
-/// Takes `count` bytes off the front.
-pub(crate) fn advance(slices: &mut &mut [libc::iovec], mut count: usize) {
+/// What is left after `count` bytes.
+pub(crate) fn advance(mut slices: &mut [libc::iovec], mut count: usize) -> &mut [libc::iovec] {
     while let Some(first) = slices.first_mut() {
         let step = count.min(first.iov_len);
         first.iov_base = first.iov_base.wrapping_byte_add(step);
         first.iov_len -= step;
         count -= step;
         if first.iov_len > 0 {
-            return;
+            break;
         }
-        *slices = &mut std::mem::take(slices)[1..];
+        slices = &mut slices[1..];
     }
+    slices
 }
 
 /// System calls until all is moved or the file ends.
 pub(crate) unsafe fn plain(
     way: Way,
     fd: RawFd,
-    mut slices: &mut [libc::iovec],
+    slices: &mut [libc::iovec],
     offset: u64,
 ) -> io::Result<usize> {
     let mut done = 0;
-    advance(&mut slices, 0);
+    let mut slices = advance(slices, 0);
     while !slices.is_empty() {
         let count = slices.len().min(libc::UIO_MAXIOV as usize) as libc::c_int;
         let at = (offset + done as u64) as libc::off_t;
@@ -268,7 +269,7 @@ pub(crate) unsafe fn plain(
             0 => return Err(io::ErrorKind::WriteZero.into()),
             1.. => {
                 done += moved as usize;
-                advance(&mut slices, moved as usize);
+                slices = advance(slices, moved as usize);
             }
             _ => {
                 let error = io::Error::last_os_error();

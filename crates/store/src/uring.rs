@@ -67,8 +67,7 @@ pub(crate) unsafe fn run(
         done += moved;
         if moved < one.length {
             // Cut short: the rest in the plain way, which knows the end of the file.
-            let mut rest = &mut one.slices[..];
-            advance(&mut rest, moved);
+            let rest = advance(&mut one.slices, moved);
             // SAFETY: the caller's promise.
             let more = unsafe { plain(way, fd, rest, one.offset + moved as u64) }?;
             done += more;

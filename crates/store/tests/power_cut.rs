@@ -394,8 +394,13 @@ fn synced_bytes_survive_power_cuts_and_the_disk_always_opens() {
             let after = top.path().join(format!("cut-{number}"));
             model.cut(&dir, &after, &mut random);
             let witness = Arc::new(Witness::default());
-            let store = Store::open_with(&[after.clone()], 3, 9, &options(&witness, "second"))
-                .unwrap_or_else(|error| panic!("{say}: {error}"));
+            let store = Store::open_with(
+                std::slice::from_ref(&after),
+                3,
+                9,
+                &options(&witness, "second"),
+            )
+            .unwrap_or_else(|error| panic!("{say}: {error}"));
             checked += check(&store, &steps[..=number], &model, &dir, &say);
             assert_ne!(
                 store.incarnation().load(Ordering::SeqCst),

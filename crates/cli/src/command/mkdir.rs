@@ -68,17 +68,21 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     let paths = all_on_cluster(&args.names)?;
     let namespace = context.connect()?.namespace();
     let wish = args.layout.wish();
-    for path in paths {
+    for path in &paths {
         if args.parents {
-            make_all(&namespace, &path, args.mode)?;
+            make_all(&namespace, path, args.mode)?;
         } else {
             namespace
-                .mkdir(&path, args.mode)
-                .map_err(trireme::at(&path))?;
+                .mkdir(path, args.mode)
+                .map_err(trireme::at(path))?;
         }
         if wish != LayoutWish::default() {
-            namespace.set_layout(&path, wish.clone())?;
+            namespace.set_layout(path, wish.clone())?;
         }
+    }
+    if context.json {
+        let made: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        output::print_json(&serde_json::json!({ "made": made }));
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use crate::context::Context;
 use crate::name::on_cluster;
+use crate::output;
 use anyhow::Context as _;
+use serde_json::json;
 use std::ffi::OsString;
 use trireme_proto::message::meta::{Kind, RenameMode};
 
@@ -45,6 +47,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         (_, true) => RenameMode::NoReplace,
         _ => RenameMode::Replace,
     };
+    let mut moved = Vec::new();
     for path in paths {
         let to = match path.file_name() {
             Some(name) if into => target.join(name),
@@ -54,6 +57,10 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             .rename_with(&path, &to, mode)
             .map_err(trireme::at(&path))
             .with_context(|| format!("to {}", to.display()))?;
+        moved.push(json!({ "from": path.to_string_lossy(), "to": to.to_string_lossy() }));
+    }
+    if context.json {
+        output::print_json(&json!({ "moved": moved }));
     }
     Ok(())
 }

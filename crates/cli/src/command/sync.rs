@@ -31,6 +31,8 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             _ => {}
         }
     }
+    // Names that a mount changed last.
+    cluster.namespace().sync()?;
     if context.json {
         crate::output::print_json(&serde_json::json!({ "synced": synced }));
     }

@@ -38,7 +38,7 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
                 format!("{step} -> {answer}")
             })
             .collect();
-        actor.become_user(0, 0, &[]);
+        Actor::become_user(0, 0, &[]);
         lines
     })
     .join()
@@ -99,7 +99,7 @@ impl Actor {
             "as" => {
                 let number = |index: usize| words[index].parse().unwrap();
                 let groups: Vec<u32> = words[3..].iter().map(|w| w.parse().unwrap()).collect();
-                self.become_user(number(1), number(2), &groups);
+                Actor::become_user(number(1), number(2), &groups);
                 Ok("ok".into())
             }
             "mkdir" => done(rustix::fs::mkdir(path(1), octal(words[2]))),
@@ -219,7 +219,11 @@ impl Actor {
                         entries
                             .map(|entry| {
                                 let entry = entry?;
-                                Ok(format!("{:?}{:?}", entry.file_name(), entry.file_type()?))
+                                Ok(format!(
+                                    "{} {:?}",
+                                    entry.file_name().display(),
+                                    entry.file_type()?
+                                ))
                             })
                             .collect()
                     })
@@ -345,7 +349,7 @@ impl Actor {
     }
 
     /// Effective user, group and groups of this thread only.
-    fn become_user(&self, uid: u32, gid: u32, groups: &[u32]) {
+    fn become_user(uid: u32, gid: u32, groups: &[u32]) {
         let keep = u32::MAX;
         // SAFETY: raw calls, which change this thread alone; the list outlives its call. Root comes
         // back first, as only root may change.
@@ -369,9 +373,9 @@ fn outcome(result: libc::c_int) -> Result<String, Errno> {
 
 fn times(stat: &rustix::fs::Stat) -> Times {
     [
-        (stat.st_atime, stat.st_atime_nsec as u64),
-        (stat.st_mtime, stat.st_mtime_nsec as u64),
-        (stat.st_ctime, stat.st_ctime_nsec as u64),
+        (stat.st_atime, stat.st_atime_nsec),
+        (stat.st_mtime, stat.st_mtime_nsec),
+        (stat.st_ctime, stat.st_ctime_nsec),
     ]
 }
 

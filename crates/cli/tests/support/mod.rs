@@ -29,6 +29,20 @@ pub fn world_in(dir: tempfile::TempDir, servers: u32) -> World {
     }
 }
 
+/// The same with I/O servers that are told more; an error when this machine cannot do that.
+pub fn world_with(servers: u32, io_arguments: &[&str]) -> trireme::Result<World> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut up = Up::new(dir.path());
+    up.binary = env!("CARGO_BIN_EXE_trireme").into();
+    up.servers = Some(servers);
+    up.publish = false;
+    up.io_arguments = io_arguments.iter().map(ToString::to_string).collect();
+    Ok(World {
+        local: up.start()?,
+        _dir: dir,
+    })
+}
+
 impl World {
     pub fn client(&self) -> Cluster {
         self.client_with(Options::default())

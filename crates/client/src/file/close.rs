@@ -64,7 +64,8 @@ impl Inner {
     fn report_with(&self, times: Times, rest: bool) -> Result<Attr> {
         // What is written from here on is for the next report to tell.
         let wrote = self.wrote.swap(false, Ordering::SeqCst);
-        let size = self.end.load(Ordering::SeqCst);
+        // What was told is the manager's business: somebody else may cut the file from now on.
+        let size = self.end.swap(0, Ordering::SeqCst);
         let namespace = self.cluster.namespace();
         let (stamp, when) = match times {
             Times::Keep => (false, None),
@@ -72,8 +73,11 @@ impl Inner {
             Times::At(when) => (wrote, Some(when)),
         };
         let told = namespace.report_with(self.opened.open, size, stamp, when, rest);
-        if told.is_err() && wrote {
-            self.wrote.store(true, Ordering::SeqCst);
+        if told.is_err() {
+            self.end.fetch_max(size, Ordering::SeqCst);
+            if wrote {
+                self.wrote.store(true, Ordering::SeqCst);
+            }
         }
         Ok(told?)
     }

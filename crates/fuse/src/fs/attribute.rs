@@ -231,10 +231,7 @@ impl Inner {
                 None => self.names.clone(),
             },
         };
-        let _awake = handle
-            .as_ref()
-            .map(|handle| self.wake(handle))
-            .transpose()?;
+        let _awake = handle.as_ref().map(|handle| handle.awake()).transpose()?;
         let open = handle.as_ref().map(|handle| handle.file.opening());
         let entry = namespace
             .truncate(Place::inode(inode), what.size, open)

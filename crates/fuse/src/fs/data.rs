@@ -82,7 +82,7 @@ impl Inner {
         if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
             self.strip_set_id(header, handle.inode)?;
         }
-        let _awake = self.wake(handle)?;
+        let _awake = handle.awake()?;
         let offset = if handle.append && what.flags as i32 & libc::O_APPEND != 0 {
             self.append(handle, data)?
         } else {
@@ -148,7 +148,7 @@ impl Inner {
     fn copy_now(&self, what: &CopyFileRangeIn) -> Outcome<u32> {
         let from = self.handles.file(what.fh_in)?;
         let to = self.handles.file(what.fh_out)?;
-        let _awake = self.wake(&to)?;
+        let _awake = to.awake()?;
         let total = what.len.min(COPY_BYTES);
         let mut done = 0;
         while done < total {

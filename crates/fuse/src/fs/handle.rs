@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use trireme::File;
 use trireme_proto::message::meta::DirEntry;
 
-use super::Outcome;
+use super::{Outcome, library_errno};
 
 /// An open file.
 #[derive(Debug)]
@@ -24,6 +24,25 @@ pub(super) struct Handle {
     pub locked: AtomicBool,
     /// True while the manager takes it as closed for writing: whoever writes wakes it first.
     pub resting: RwLock<bool>,
+}
+
+impl Handle {
+    /// Keeps it awake for writing while the guard lives.
+    pub fn awake(&self) -> Outcome<RwLockReadGuard<'_, bool>> {
+        loop {
+            let guard = self.resting.read().unwrap_or_else(PoisonError::into_inner);
+            if !*guard {
+                return Ok(guard);
+            }
+            drop(guard);
+            let mut resting = self.resting.write().unwrap_or_else(PoisonError::into_inner);
+            if *resting {
+                let resumed = self.file.resume();
+                resumed.map_err(|error| library_errno(&error))?;
+                *resting = false;
+            }
+        }
+    }
 }
 
 /// An open directory: what was fetched and not given out yet.

@@ -117,7 +117,7 @@ impl Inner {
             let due = state.waiting.iter().position(|waiter| waiter.next <= now);
             let Some(place) = due else {
                 let next = state.waiting.iter().map(|waiter| waiter.next).min();
-                let time = next.map_or(Duration::from_secs(3600), |next| next - now);
+                let time = next.map_or(Duration::from_hours(1), |next| next - now);
                 state = waiters
                     .changed
                     .wait_timeout(state, time)

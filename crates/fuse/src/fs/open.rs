@@ -1,7 +1,7 @@
 //! Opening, flushing and closing files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, TryLockError};
 
 use trireme::namespace::OpenFile;
 use trireme::{File, Times};
@@ -63,7 +63,12 @@ impl Inner {
             request.header
         };
         let access = access(what.flags);
-        let opened = self.open_at_manager(&header, Place::inode(inode), access, None, false)?;
+        let opened = self.open_at_manager(&header, Place::inode(inode), access, None, false);
+        // Removed since the kernel looked its name up: it looks again, and creates it if it may.
+        let opened = opened.map_err(|errno| match errno {
+            libc::ENOENT => libc::ESTALE,
+            errno => errno,
+        })?;
         let attr = opened.opened.entry.attr.clone();
         // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
         // it up. Then it looks again, once.
@@ -186,29 +191,6 @@ impl Inner {
         Ok((told, out))
     }
 
-    /// Keeps an opening awake for writing while the guard lives.
-    pub(super) fn wake<'a>(&self, handle: &'a Handle) -> Outcome<RwLockReadGuard<'a, bool>> {
-        loop {
-            let guard = handle
-                .resting
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            if !*guard {
-                return Ok(guard);
-            }
-            drop(guard);
-            let mut resting = handle
-                .resting
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            if *resting {
-                let resumed = handle.file.resume();
-                resumed.map_err(|error| library_errno(&error))?;
-                *resting = false;
-            }
-        }
-    }
-
     /// The end of a write by somebody who must not leave set-id bits behind.
     pub(super) fn strip_set_id(&self, header: &InHeader, inode: u64) -> Outcome<()> {
         let has = self.nodes.with(inode, |node| node.attr.mode & 0o6000 != 0);
@@ -245,17 +227,19 @@ impl Inner {
         if !handle.write || !handle.file.has_news() {
             return Ok(());
         }
-        let mut resting = handle
-            .resting
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *resting || !handle.file.has_news() {
-            return Ok(());
-        }
+        // Somebody may be writing through it right now, maybe to a server that is away: whoever closes
+        // one of its descriptors need not wait for that.
+        let mut resting = match handle.resting.try_write() {
+            Ok(resting) => Some(resting),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
         let times = self.nodes.times(handle.inode);
-        let attr = handle.file.report_at(times, true);
+        let attr = handle.file.report_at(times, resting.is_some());
         let attr = attr.map_err(|error| library_errno(&error))?;
-        *resting = true;
+        if let Some(resting) = &mut resting {
+            **resting = true;
+        }
         self.nodes.note_attr(&attr, 0);
         self.forget_written(handle, times);
         Ok(())
@@ -326,7 +310,7 @@ impl Inner {
         let result = request.arguments::<FsyncIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
             if handle.write {
-                let _awake = self.wake(&handle)?;
+                let _awake = handle.awake()?;
                 self.report_writes(handle.inode)?;
             }
             let synced = handle.file.sync();

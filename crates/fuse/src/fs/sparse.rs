@@ -24,7 +24,7 @@ impl Inner {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
             _ => return Err(libc::EOPNOTSUPP),
         };
-        let _awake = self.wake(&handle)?;
+        let _awake = handle.awake()?;
         let done = handle.file.allocate(kind, what.offset, what.length);
         done.map_err(|error| library_errno(&error))?;
         self.note_written(&handle, what.offset, what.length);

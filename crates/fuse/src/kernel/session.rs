@@ -31,9 +31,10 @@ pub const THREADS: usize = 64;
 /// Threads that stay when there is nothing to do.
 const IDLE: usize = 8;
 
-/// An interrupted request that is still not done after this time is answered with EINTR. Shorter
-/// ones end by themselves, as system calls on a local file system do.
-const INTERRUPT_AFTER: Duration = Duration::from_secs(1);
+/// An interrupted request that is still not done after this time is answered with EINTR. Others end
+/// by themselves, as system calls on a local file system do, where programs do not expect EINTR:
+/// long enough for a busy server, shorter than the wait for a dead one.
+const INTERRUPT_AFTER: Duration = Duration::from_secs(5);
 
 /// What answers requests.
 pub trait FileSystem: Send + Sync + 'static {
@@ -330,14 +331,14 @@ fn watch_interrupts(shared: &Shared) {
     while !shared.state.lock().is_ok_and(|state| state.over) {
         let now = Instant::now();
         let mut late = Vec::new();
-        let mut next = Duration::from_secs(3600);
+        let mut next = Duration::from_hours(1);
         working.retain(|unique, when| match when {
             Some(when) if now - *when >= INTERRUPT_AFTER => {
                 late.push(*unique);
                 false
             }
             Some(when) => {
-                next = next.min(INTERRUPT_AFTER - (now - *when));
+                next = next.min(INTERRUPT_AFTER.saturating_sub(now - *when));
                 true
             }
             None => true,

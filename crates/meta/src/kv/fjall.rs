@@ -4,13 +4,17 @@ use super::{
     Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+/// Room on the disk below which nothing is committed: several of the largest commits.
+const ROOM: u64 = 4 << 20;
 
 /// fjall under the contract of [`Engine`]. The directory is locked: one process at a time.
 pub struct Fjall {
     database: Database,
     pairs: Keyspace,
+    directory: PathBuf,
     // Held while a commit compares and applies; its value is the newest revision.
     revision: Mutex<u64>,
 }
@@ -32,8 +36,21 @@ impl Fjall {
         Ok(Self {
             database,
             pairs,
+            directory: directory.to_owned(),
             revision: Mutex::new(revision),
         })
+    }
+
+    /// Refuses before anything is written when the disk has hardly any room: a journal that could not
+    /// be written to its end makes the engine useless until it is opened again.
+    fn require_room(&self) -> Result<(), EngineError> {
+        let stat = rustix::fs::statvfs(&self.directory)
+            .map_err(|error| EngineError::new("fjall", std::io::Error::from(error)))?;
+        if stat.f_bavail.saturating_mul(stat.f_frsize) >= ROOM {
+            return Ok(());
+        }
+        let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
+        Err(EngineError::new("fjall", full))
     }
 }
 
@@ -97,6 +114,7 @@ impl Engine for Fjall {
                 }
             }
         }
+        self.require_room()?;
         let revision = *newest + 1;
         let mut batch = self.database.batch().durability(Some(if commit.soft {
             PersistMode::Buffer

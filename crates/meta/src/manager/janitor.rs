@@ -1,7 +1,7 @@
 //! The janitor: works off the to-do list, ends leases, watches the disk. One thread, woken each
 //! second and on demand; whatever it fails to do stays on the durable list.
 
-use super::{Inner, SPACE_RESERVE};
+use super::{Inner, Manager, SPACE_RESERVE};
 use crate::failure::Failure;
 use crate::key;
 use crate::namespace::remove;
@@ -74,6 +74,19 @@ fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
         {
             tracing::debug!(%failure, "calls of departed clients are still remembered");
         }
+    }
+}
+
+impl Manager {
+    /// Forgets what the numbered calls of clients gave that have been away for long; gives how many.
+    /// The manager does this by itself every minute.
+    pub fn forget_calls(&self) -> Result<usize, Failure> {
+        self.inner.forget_calls()
+    }
+
+    /// Works off the to-do list; gives how much is left. The manager does this by itself every second.
+    pub fn sweep(&self) -> Result<u64, Failure> {
+        self.inner.sweep()
     }
 }
 

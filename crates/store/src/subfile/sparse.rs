@@ -20,7 +20,7 @@ pub enum Allocation {
 }
 
 /// Zeros are written in pieces of this size where the disk's file system cannot do it by itself.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Subfile {
     /// Reserves, frees or zeroes a range; with `keep_size` the end stays where it is.

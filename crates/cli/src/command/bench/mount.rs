@@ -199,6 +199,11 @@ impl Drop for Mounted {
     }
 }
 
+/// Nobody pays for what the one before left to be written back.
+fn settle_disk() {
+    rustix::fs::sync();
+}
+
 fn median(times: &mut [Duration]) -> f64 {
     times.sort();
     times[times.len() / 2].as_secs_f64()
@@ -258,6 +263,7 @@ fn stream(
 }
 
 fn library_write(args: &Args, cluster: &trireme::Cluster) -> anyhow::Result<Duration> {
+    settle_disk();
     let mut buffer = cluster.buffer(args.transfer as usize)?;
     buffer.fill(7);
     let begin = Instant::now();
@@ -271,6 +277,7 @@ fn library_write(args: &Args, cluster: &trireme::Cluster) -> anyhow::Result<Dura
 }
 
 fn library_read(args: &Args, cluster: &trireme::Cluster) -> anyhow::Result<Duration> {
+    settle_disk();
     let mut buffer = vec![0; args.transfer as usize];
     let begin = Instant::now();
     let file = cluster.open("/library")?;
@@ -283,6 +290,7 @@ fn library_read(args: &Args, cluster: &trireme::Cluster) -> anyhow::Result<Durat
 }
 
 fn file_write(args: &Args, path: &Path) -> anyhow::Result<Duration> {
+    settle_disk();
     let buffer = vec![7; args.transfer as usize];
     let begin = Instant::now();
     let mut file = File::create(path)?;
@@ -295,6 +303,7 @@ fn file_write(args: &Args, path: &Path) -> anyhow::Result<Duration> {
 }
 
 fn file_read(args: &Args, path: &Path) -> anyhow::Result<Duration> {
+    settle_disk();
     let mut buffer = vec![0; args.transfer as usize];
     let begin = Instant::now();
     let mut file = File::open(path)?;
@@ -370,6 +379,7 @@ fn drop_cached(path: &Path) -> anyhow::Result<()> {
 fn small_reads(path: &Path, size: u64) -> anyhow::Result<Duration> {
     let file = File::open(path)?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random)?;
+    settle_disk();
     let begin = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

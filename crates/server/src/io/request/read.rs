@@ -46,7 +46,10 @@ pub fn run(
             if let Some(file) = subfile.in_page_cache() {
                 return Ok(link.reply_file(reply, file, offset, there as u32));
             }
-            return past_the_cache(&subfile, session, link, reply, offset, there as usize);
+            let there = there as usize;
+            return Ok(past_the_cache(
+                &subfile, session, link, reply, offset, there,
+            ));
         }
     }
     let mut left = length as usize;
@@ -83,7 +86,7 @@ fn past_the_cache(
     reply: Header,
     mut offset: u64,
     length: usize,
-) -> Result<io::Result<()>, Refusal> {
+) -> io::Result<()> {
     let mut payload = link.start_payload(reply, length);
     let mut left = length;
     while left > 0 {
@@ -92,18 +95,14 @@ fn past_the_cache(
         let got = match subfile.read_at(buffer, offset) {
             Ok(got) => got,
             // Bytes are out already: all that is left is to end the connection.
-            Err(error) => return Ok(Err(io::Error::other(error))),
+            Err(error) => return Err(io::Error::other(error)),
         };
         if got < part {
-            return Ok(Err(io::Error::other(
-                "the subfile shrank while it was sent",
-            )));
+            return Err(io::Error::other("the subfile shrank while it was sent"));
         }
-        if let Err(error) = payload.send(buffer) {
-            return Ok(Err(error));
-        }
+        payload.send(buffer)?;
         offset += part as u64;
         left -= part;
     }
-    Ok(payload.end())
+    payload.end()
 }

@@ -22,9 +22,10 @@ pub fn archive(dir: &Path, files: usize) -> anyhow::Result<PathBuf> {
         }
         // Sizes as in source trees: most a few KiB, some large.
         let lines = 20 + number * 7919 % 200 + if number % 50 == 0 { 2000 } else { 0 };
-        let text: String = (0..lines)
-            .map(|line| format!("{number:05} {line:05} some line of text\n"))
-            .collect();
+        let mut text = String::new();
+        for line in 0..lines {
+            text += &format!("{number:05} {line:05} some line of text\n");
+        }
         std::fs::write(directory.join(format!("file{number}.c")), text)?;
     }
     for arguments in [
@@ -60,6 +61,7 @@ pub fn measure(archive: &Path, place: &Path) -> anyhow::Result<[Duration; 3]> {
 }
 
 fn run(program: &str, arguments: &[&str], dir: &Path) -> anyhow::Result<Duration> {
+    rustix::fs::sync();
     let begin = Instant::now();
     let status = Command::new(program)
         .args(arguments)
