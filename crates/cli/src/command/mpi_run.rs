@@ -147,22 +147,24 @@ fn launcher(program: &OsStr) -> Launcher {
     }
 }
 
-/// The library where a build or an installation leaves it.
+/// The library where a build or an installation leaves it; the newest, as a test leaves it elsewhere
+/// than a build.
 fn beside_us() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("where this program is")?;
     let dir = own.parent().context("where this program is")?;
-    let places = [
-        dir.join(LIBRARY),
-        dir.join("../lib").join(LIBRARY),
-        dir.join("deps").join(LIBRARY),
-    ];
-    places.iter().find(|place| place.exists()).cloned().with_context(|| {
-        format!(
-            "{LIBRARY} is not beside {}: build it (cargo build -p trireme-mpiio, with the same profile), \
-             or name it with --library",
-            own.display()
-        )
-    })
+    [".", "deps", "../lib"]
+        .map(|place| dir.join(place).join(LIBRARY))
+        .into_iter()
+        .filter_map(|place| Some((place.metadata().ok()?.modified().ok()?, place)))
+        .max()
+        .map(|(_, place)| place)
+        .with_context(|| {
+            format!(
+                "{LIBRARY} is not beside {}: build it (cargo build -p trireme-mpiio, with the same \
+                 profile), or name it with --library",
+                own.display()
+            )
+        })
 }
 
 #[cfg(test)]

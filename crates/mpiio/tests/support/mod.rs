@@ -59,7 +59,7 @@ impl World {
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/programs")
             .join(name);
-        let compiler = if name.ends_with(".f90") {
+        let compiler = if source.extension().is_some_and(|end| end == "f90") {
             "mpif90"
         } else {
             "mpicc"
