@@ -204,13 +204,13 @@ fn tar_and_rsync_bring_the_same_tree_back() {
     let local = sea.local_dir("local");
     shell(
         &local,
-        r#"
+        r"
         mkdir -p t/a/b t/empty && cd t
         for i in $(seq 60); do head -c $((i * 3333)) /dev/urandom > a/f$i; done
         ln -s a/f1 link; ln -s nowhere dangling; ln a/f2 a/b/hard; mkfifo pipe; chmod 4750 a/f3; chmod 1777 empty
         touch -d '2001-02-03 04:05:06.789' a/f4; truncate -s 3M a/sparse; echo x >> a/sparse
         chmod 444 a/f5; touch 'name with spaces' $'new\nline'
-        "#,
+        ",
     );
     let tree = local.display();
     shell(
