@@ -155,11 +155,16 @@ impl fmt::Display for Failure {
 
 impl From<trireme::Error> for Failure {
     fn from(error: trireme::Error) -> Failure {
+        use trireme_net::NetError::Refused;
+        // Only a server's own word is about the file: a cluster or a socket that is not there is not a
+        // file that is not there.
         let class = match &error {
-            // No cluster is not a missing file.
-            trireme::Error::NoCluster { .. } | trireme::Error::Descriptor { .. } => Class::Io,
-            trireme::Error::Invalid(_) | trireme::Error::Partition(_) => Class::Io,
-            other => Class::of_errno(other.errno()),
+            trireme::Error::Net(Refused { source, .. })
+            | trireme::Error::At {
+                source: Refused { source, .. },
+                ..
+            } => Class::of_errno(source.errno),
+            _ => Class::Io,
         };
         Failure::new(class, error.to_string())
     }

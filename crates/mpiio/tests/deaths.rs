@@ -41,7 +41,7 @@ fn a_dead_process_ends_the_run_and_leaves_the_cluster_as_it_was() {
         fine(
             mpi,
             "transfer.c",
-            &world.run(mpi, 2, &program, &["trireme:/f"]),
+            &world.run(mpi, 2, &program, &["trireme:/after"]),
         );
     }
 }
