@@ -128,6 +128,23 @@ pub fn resident(pid: u32) -> u64 {
         * 4096
 }
 
+/// The signal is on its way when `kill` returns: waits until every thread of the process stands still.
+pub fn wait_until_stopped(pid: u32) {
+    let stopped = || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        threads.flatten().all(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // After the name, which is in parentheses and may contain anything.
+            text.rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.starts_with(" T"))
+        })
+    };
+    while !stopped() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 /// Open descriptors of a process.
 pub fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(Path::new(&format!("/proc/{pid}/fd"))).map_or(0, Iterator::count)
