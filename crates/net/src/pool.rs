@@ -1,6 +1,6 @@
 //! Connections to one server, kept for reuse: each caller has one to itself while it needs it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,6 @@ pub struct Pool {
     generation: AtomicU32,
     finder: OnceLock<Finder>,
     looked: Mutex<Option<Instant>>,
-    kept_out: AtomicBool,
 }
 
 /// Finds out where the server is now and tells the pool ([`Pool::set_endpoint`]).
@@ -66,7 +65,6 @@ impl Pool {
             generation: AtomicU32::new(0),
             finder: OnceLock::new(),
             looked: Mutex::new(None),
-            kept_out: AtomicBool::new(false),
         }
     }
 
@@ -85,16 +83,6 @@ impl Pool {
             .lock()
             .expect("no panic under this lock")
             .clone()
-    }
-
-    /// Whether the server can reach into this process's memory, as far as is known.
-    pub fn reaches_process(&self) -> bool {
-        !self.kept_out.load(Ordering::Relaxed)
-    }
-
-    /// The server said that the kernel does not let it: bytes must come another way.
-    pub fn keep_out(&self) {
-        self.kept_out.store(true, Ordering::Relaxed);
     }
 
     /// The server's incarnation as last heard; 0: never heard.

@@ -65,10 +65,7 @@ impl Flags {
     /// The payload lies in the connection's shared memory window; nothing of it is on the socket.
     pub const IN_WINDOW: Flags = Flags(32);
 
-    /// The payload lies in the memory of the asking process; nothing of it is on the socket.
-    pub const IN_PROCESS: Flags = Flags(64);
-
-    const KNOWN: u16 = 127;
+    const KNOWN: u16 = 63;
 
     /// Whether all bits of `other` are set.
     pub fn has(self, other: Flags) -> bool {

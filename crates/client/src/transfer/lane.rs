@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use trireme_net::{Lease, NetError, Pool, socket::Socket};
 use trireme_proto::frame::HEADER_BYTES;
-use trireme_proto::{Flags, Header, Op, refusal::errno};
+use trireme_proto::{Flags, Header, Op};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
@@ -64,10 +64,8 @@ pub(crate) struct Lane<'a> {
 struct Outgoing {
     frame: Frame,
     header: Option<Header>,
-    /// The payload lies in shared memory, or in ours; the body says where.
+    /// The payload lies in shared memory; the body says where.
     shared: bool,
-    /// It lies in ours.
-    pulled: bool,
     /// Which slot of the connection's window has the payload.
     slot: Option<usize>,
     window_body: Vec<u8>,
@@ -256,9 +254,7 @@ impl<'a> Lane<'a> {
             .window
             .as_ref()
             .is_none_or(|window| (window.length() as u64) < length);
-        let pulled = self.pool.reaches_process();
-        let fits = length <= trireme_net::WINDOW_BYTES;
-        if worth && missing && !pulled && lease.socket().is_unix() && fits {
+        if worth && missing && lease.socket().is_unix() && length <= trireme_net::WINDOW_BYTES {
             // A refused window (another user, a container) is no error: the socket always works.
             match lease.share_window(length as usize, deadline) {
                 Ok(()) | Err(NetError::Refused { .. }) => {}
@@ -280,7 +276,7 @@ impl<'a> Lane<'a> {
             let lease = self.lease.as_mut().expect("connected");
             let outgoing = &mut self.frames[self.sent];
             if outgoing.header.is_none() {
-                outgoing.prepare(job, self.pool, lease, buffer, self.slots, &mut self.used);
+                outgoing.prepare(job, lease, buffer, self.slots, &mut self.used);
                 self.exposed |= writing;
             }
             match outgoing.send(lease.socket(), buffer, self.out) {
@@ -322,15 +318,6 @@ impl<'a> Lane<'a> {
                     };
                     match lease.accept_header(&self.reply.bytes, room, job.deadline) {
                         Ok((header, _)) => self.reply.header = Some((header, 0)),
-                        Err(NetError::Refused { peer, source })
-                            if self.frames[0].pulled && source.errno == errno::EPERM =>
-                        {
-                            // The kernel keeps the server out of our memory: the same again, by
-                            // another way.
-                            self.pool.keep_out();
-                            let source = std::io::Error::other(source.message);
-                            return self.failed(NetError::Lost { peer, source }, job);
-                        }
                         Err(error) => return self.failed(error, job),
                     }
                 }
@@ -405,7 +392,6 @@ impl Outgoing {
     fn prepare(
         &mut self,
         job: &Job<'_>,
-        pool: &Pool,
         lease: &mut Lease<'_>,
         buffer: &Buffer<'_>,
         slots: usize,
@@ -419,7 +405,6 @@ impl Outgoing {
         header.length = U64::new(self.frame.length);
         self.slot = None;
         self.shared = false;
-        self.pulled = false;
         let mut payload = 0;
         let mut body = self.frame.body.len();
         if let Buffer::Out(bytes) = buffer {
@@ -436,21 +421,7 @@ impl Outgoing {
                 // The caller's bytes are where the server can read them: nothing is copied here.
                 let place = |range: &Range<usize>| (start + range.start as u64, range.len() as u64);
                 let places: Vec<(u64, u64)> = self.frame.ranges.iter().map(place).collect();
-                self.share(&mut header, &places, Flags::IN_WINDOW);
-                body = self.window_body.len();
-            } else if self.frame.op == Some(Op::WRITE)
-                && self.frame.length >= WINDOW_FROM
-                && self.frame.ranges.len() <= PLACES
-                && job.options.window
-                && pool.reaches_process()
-                && lease.socket().is_unix()
-            {
-                // The server takes the bytes by itself, piece by piece, while they are in its cache.
-                let start = bytes.as_ptr() as u64;
-                let place = |range: &Range<usize>| (start + range.start as u64, range.len() as u64);
-                let places: Vec<(u64, u64)> = self.frame.ranges.iter().map(place).collect();
-                self.share(&mut header, &places, Flags::IN_PROCESS);
-                self.pulled = true;
+                self.share(&mut header, &places);
                 body = self.window_body.len();
             } else if self.frame.op == Some(Op::WRITE)
                 && self.frame.length >= WINDOW_FROM
@@ -466,11 +437,7 @@ impl Outgoing {
                     window.put(at, &bytes[range.clone()]);
                     at += range.len();
                 }
-                self.share(
-                    &mut header,
-                    &[(place as u64, length as u64)],
-                    Flags::IN_WINDOW,
-                );
+                self.share(&mut header, &[(place as u64, length as u64)]);
                 self.slot = Some(slot);
                 body = self.window_body.len();
             } else {
@@ -481,10 +448,10 @@ impl Outgoing {
         self.header = Some(header);
     }
 
-    fn share(&mut self, header: &mut Header, places: &[(u64, u64)], how: Flags) {
+    fn share(&mut self, header: &mut Header, places: &[(u64, u64)]) {
         self.window_body = trireme_proto::encode(&places);
         self.shared = true;
-        header.add_flags(how);
+        header.add_flags(Flags::IN_WINDOW);
     }
 
     fn body(&self) -> &[u8] {

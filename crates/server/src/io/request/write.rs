@@ -3,9 +3,7 @@
 use std::io;
 
 use trireme_net::Link;
-use trireme_net::remote_memory::{self, Place};
-use trireme_proto::{Flags, Refusal, Rights, limits, refusal::errno};
-use trireme_store::Subfile;
+use trireme_proto::{Flags, Refusal, Rights, refusal::errno};
 
 use super::{Call, check_range};
 use crate::io::{BUFFER, refusal, session::Session};
@@ -53,11 +51,6 @@ pub fn run(
         reply.length = header.length;
         return Ok(link.reply(reply));
     }
-    if header.flags().has(Flags::IN_PROCESS) {
-        pull(call, session, link, &subfile)?;
-        reply.length = header.length;
-        return Ok(link.reply(reply));
-    }
     reply.length.set(link.payload_left() as u64);
     while link.payload_left() > 0 {
         let to_boundary = BUFFER - (offset % BUFFER as u64) as usize;
@@ -70,74 +63,4 @@ pub fn run(
         offset += part as u64;
     }
     Ok(link.reply(reply))
-}
-
-/// Writes bytes that lie in the asking process, through a buffer that stays in the cache.
-fn pull(
-    call: &Call<'_>,
-    session: &mut Session,
-    link: &Link,
-    subfile: &Subfile,
-) -> Result<(), Refusal> {
-    let places = trireme_proto::decode::<Vec<(u64, u64)>>(call.body)?;
-    let total = places
-        .iter()
-        .try_fold(0u64, |sum, place| sum.checked_add(place.1));
-    let (length, peer) = (call.header.length.get(), link.peer());
-    if total != Some(length) || length > u64::from(limits::PAYLOAD_BYTES) {
-        let why = "the places in the process are not as long as the request";
-        return Err(Refusal::new(errno::EINVAL, why));
-    }
-    if !peer.local || peer.pid == 0 {
-        return Err(Refusal::new(
-            errno::EPERM,
-            "the process is not on this host",
-        ));
-    }
-    let asker = link.backchannel();
-    let mut places = places.into_iter();
-    let mut place = places.next();
-    let mut offset = call.header.offset.get();
-    let end = offset + length;
-    while offset < end {
-        let part = (BUFFER as u64 - offset % BUFFER as u64).min(end - offset);
-        let mut wanted = Vec::with_capacity(8);
-        let mut left = part;
-        while let Some((address, length)) = &mut place
-            && left > 0
-        {
-            let step = left.min(*length);
-            wanted.push(Place {
-                address: *address,
-                length: step,
-            });
-            *address = address.wrapping_add(step);
-            *length -= step;
-            left -= step;
-            if *length == 0 {
-                place = places.next();
-            }
-        }
-        // Who gave the write up has closed the connection: its memory is in other use by now.
-        if !asker.is_open(std::time::Duration::ZERO) {
-            return Err(Refusal::new(errno::EPIPE, "the asker has gone"));
-        }
-        let buffer = &mut session.buffer.get()[..part as usize];
-        let local = trireme_net::Local {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        // SAFETY: the session's own buffer.
-        unsafe { remote_memory::pull(peer.pid, &wanted, &[local]) }.map_err(|error| {
-            let forbidden = matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS));
-            let errno = if forbidden { errno::EPERM } else { errno::EIO };
-            Refusal::new(
-                errno,
-                format!("cannot take bytes from the process: {error}"),
-            )
-        })?;
-        subfile.write_at(buffer, offset).map_err(refusal)?;
-        offset += part;
-    }
-    Ok(())
 }
