@@ -2,7 +2,7 @@
 //! files named `trireme:/path` (or below `$TRIREME_PREFIX`) and leaves every other file to MPI.
 //!
 //! No `mpi.h` is needed to build it, and one library serves MPICH and Open MPI: handles are machine
-//! words, and what differs between the two stands in one table chosen at run time ([`abi`]).
+//! words, and what differs between the two stands in one table chosen at run time (`abi`).
 //!
 //! | file | owns |
 //! |---|---|
