@@ -112,12 +112,6 @@ impl<'w> Reach<'w> {
         }
     }
 
-    /// Whether it is the kernel that copies, and not a program: then memory may be handed over whose
-    /// access can fail.
-    pub fn by_kernel(&self) -> bool {
-        matches!(self.at, Whereabouts::Process(..)) && !self.is_away()
-    }
-
     /// Fills `into` with ranges of the member's buffer; both are equally long in all.
     ///
     /// # Safety

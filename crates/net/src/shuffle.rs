@@ -196,23 +196,12 @@ impl<'a> Shuffle<'a> {
         Ok(())
     }
 
-    /// Deals out what needs no unpacking.
-    fn deal(&self, block: *mut u8) -> Result<(), Trouble> {
-        let mut from = 0;
-        while let Some(turn) = self.turn(from, true) {
-            self.send(&turn, block)?;
-            from = turn.shares.end;
-        }
-        Ok(())
-    }
-
     /// Sends the shares of a turn; `block` is only read from.
     fn send(&self, turn: &Turn, block: *mut u8) -> Result<(), Trouble> {
         for shares in self.by_member(turn) {
             let (ranges, locals) = self.transfer(turn, &shares, Some(block));
             let member = self.member(&shares);
-            // SAFETY: parts of the block and of the staging memory, which nobody changes now; or of a
-            // mapping, which only the kernel touches.
+            // SAFETY: parts of the block and of the staging memory, which nobody changes now.
             unsafe {
                 member
                     .reach
@@ -224,24 +213,6 @@ impl<'a> Shuffle<'a> {
             })?;
         }
         Ok(())
-    }
-
-    /// Whether all pieces are long and go to other processes of this host: then
-    /// [`Shuffle::scatter_mapped`] can be used.
-    pub fn by_kernel(&self) -> bool {
-        self.shares
-            .iter()
-            .all(|share| share.long && self.members[share.member as usize].reach.by_kernel())
-    }
-
-    /// Deals a block out to the members from memory that only the kernel touches.
-    ///
-    /// # Safety
-    /// `block` must be the address of a mapping that holds the block; that it is longer than
-    /// its file now is an error and nothing worse.
-    pub unsafe fn scatter_mapped(&mut self, block: *const u8) -> Result<(), Trouble> {
-        debug_assert!(self.by_kernel());
-        self.deal(block.cast_mut())
     }
 
     /// The runs of the block that some member owns, merged, in order.

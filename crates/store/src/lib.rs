@@ -12,7 +12,6 @@ mod disk;
 mod engine;
 mod error;
 mod label;
-mod mapping;
 mod physical;
 mod probe;
 mod subfile;
@@ -26,7 +25,6 @@ use disk::Disk;
 pub use disk::Space;
 pub use engine::{Aligned, Engine};
 pub use error::StoreError;
-pub use mapping::Mapping;
 pub use probe::{Event, Probe};
 pub use subfile::{Allocation, Stat, Subfile};
 

@@ -14,7 +14,7 @@ use trireme_partition::{Part, multiplicity_within};
 use trireme_policy::plan::{Block, Blocks, Step, disk_directed};
 use trireme_proto::message::collective::Phases;
 use trireme_proto::{Refusal, limits, refusal::errno};
-use trireme_store::{Mapping, Subfile};
+use trireme_store::Subfile;
 
 use super::group::Meeting;
 use super::refusal;
@@ -237,10 +237,6 @@ fn transfer(
         disjoint: multiplicity_within(&parts, 0..end.unwrap_or(0), STEPS)
             .is_some_and(|owners| *owners.end() <= 1),
         members: &members,
-        mapping: subfile
-            .as_deref()
-            .filter(|_| !write && members.iter().any(|member| member.reach.by_kernel()))
-            .and_then(Subfile::map),
         subfile: subfile.as_deref(),
         write,
         server,
@@ -356,8 +352,6 @@ struct Work<'a> {
     /// No byte has two owners.
     disjoint: bool,
     subfile: Option<&'a Subfile>,
-    /// The subfile, where the kernel can copy right from its cache.
-    mapping: Option<Mapping>,
     write: bool,
     /// Which of the file's servers this is.
     server: u32,
@@ -552,15 +546,6 @@ impl Work<'_> {
                 // SAFETY: inside windows that the members' reaches keep mapped.
                 unsafe { subfile.read_raw_at(&runs, at) }.map_err(refusal)?;
                 return Ok(());
-            }
-            if let Some(block) = self.mapping.as_ref().and_then(|m| m.at(at, length))
-                && desk.shuffle.by_kernel()
-            {
-                // SAFETY: inside the mapping. If the subfile was cut the way below finds zeros.
-                let sent = unsafe { desk.shuffle.scatter_mapped(block) };
-                if sent.is_ok() {
-                    return Ok(());
-                }
             }
             let span = survey.span.clone();
             if survey.bytes * SPARSE >= span.len() as u64 {
