@@ -258,15 +258,15 @@ fn names_member_0(errors: &[String]) {
     }
 }
 
-#[test]
-fn a_member_killed_after_joining() {
-    let world = world(2);
-    let mut victim = member(&world, "joined", "joined", 0, 3, false);
+/// Member 0 is killed, wherever it is, when the others are about to call; then they do.
+fn kill_before_the_others_call(world: &World, what: &str, network: bool) {
+    let name = format!("{what} {network}");
+    let mut victim = member(world, what, &name, 0, 3, network);
     let killed = AtomicBool::new(false);
     let waiting = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
-            survive(&world, "joined", 3, || {
+            survive(world, &name, 3, || {
                 waiting.fetch_add(1, Ordering::SeqCst);
                 while !killed.load(Ordering::SeqCst) {
                     std::thread::yield_now();
@@ -285,32 +285,16 @@ fn a_member_killed_after_joining() {
 }
 
 #[test]
+fn a_member_killed_after_joining() {
+    kill_before_the_others_call(&world(2), "joined", false);
+}
+
+#[test]
 fn a_member_killed_while_it_waits_for_the_others() {
     let world = world(2);
     for network in [false, true] {
-        let name = format!("waiting {network}");
-        let mut victim = member(&world, "write", &name, 0, 3, network);
-        let killed = AtomicBool::new(false);
-        let waiting = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            let others = scope.spawn(|| {
-                survive(&world, &name, 3, || {
-                    waiting.fetch_add(1, Ordering::SeqCst);
-                    while !killed.load(Ordering::SeqCst) {
-                        std::thread::yield_now();
-                    }
-                })
-            });
-            while waiting.load(Ordering::SeqCst) < 2 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            // It may be anywhere between opening the file and waiting at the servers.
-            victim.kill().unwrap();
-            victim.wait().unwrap();
-            killed.store(true, Ordering::SeqCst);
-            names_member_0(&others.join().unwrap());
-        });
-        check_damage(&open(&world.client(), "/killed"), 3);
+        // It may be anywhere between opening the file and waiting at the servers.
+        kill_before_the_others_call(&world, "write", network);
     }
 }
 
