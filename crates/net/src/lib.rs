@@ -29,6 +29,7 @@ mod connection;
 mod deadline;
 mod error;
 mod identity;
+pub mod large_pages;
 mod link;
 mod listener;
 mod pool;

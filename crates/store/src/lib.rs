@@ -25,6 +25,7 @@ use disk::Disk;
 pub use disk::Space;
 pub use engine::{Aligned, Engine};
 pub use error::StoreError;
+pub use physical::Positions;
 pub use probe::{Event, Probe};
 pub use subfile::{Allocation, Stat, Subfile};
 

@@ -1,5 +1,6 @@
 //! Where bytes lie on the disk itself: worth knowing only where a disk has an arm to move.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -51,9 +52,9 @@ impl Subfile {
         })
     }
 
-    /// The disk's address of the byte at `offset`; `None` where nothing is stored yet or the file
-    /// system does not say.
-    pub fn position(&self, offset: u64) -> Option<u64> {
+    /// Where the bytes around `offset` lie together on the disk: their offsets in the subfile, and the
+    /// disk's address of the first; `None` where nothing is stored yet or the file system does not say.
+    pub fn extent(&self, offset: u64) -> Option<(Range<u64>, u64)> {
         let mut map = Map {
             start: offset,
             length: 1,
@@ -62,8 +63,39 @@ impl Subfile {
         };
         // SAFETY: the kernel writes at most one extent, for which `map` has room.
         let done = unsafe { libc::ioctl(self.as_fd().as_raw_fd(), FIEMAP, &raw mut map) };
-        (done == 0 && map.mapped == 1)
-            .then(|| map.extent.physical + offset.saturating_sub(map.extent.logical))
+        let Extent {
+            logical,
+            physical,
+            length,
+            ..
+        } = map.extent;
+        (done == 0 && map.mapped == 1).then(|| (logical..logical.saturating_add(length), physical))
+    }
+}
+
+/// Finds places on the disk, asking the kernel once per extent and not once per place.
+#[derive(Debug)]
+pub struct Positions<'a> {
+    subfile: &'a Subfile,
+    last: Option<(Range<u64>, u64)>,
+}
+
+impl<'a> Positions<'a> {
+    /// The places of `subfile`.
+    pub fn new(subfile: &'a Subfile) -> Positions<'a> {
+        Positions {
+            subfile,
+            last: None,
+        }
+    }
+
+    /// The disk's address of the byte at `offset`, if it is known.
+    pub fn of(&mut self, offset: u64) -> Option<u64> {
+        if !matches!(&self.last, Some((range, _)) if range.contains(&offset)) {
+            self.last = self.subfile.extent(offset);
+        }
+        let (range, physical) = self.last.as_ref()?;
+        Some(physical + offset.checked_sub(range.start)?)
     }
 }
 
@@ -80,11 +112,18 @@ mod tests {
             .open(&path)
             .unwrap();
         let subfile = crate::Subfile::new(file, path, &crate::Options::default()).unwrap();
-        assert_eq!(subfile.position(0), None, "nothing is stored");
+        assert_eq!(
+            super::Positions::new(&subfile).of(0),
+            None,
+            "nothing is stored"
+        );
         subfile.write_at(&vec![1; 64 << 10], 0).unwrap();
         subfile.file().sync_all().unwrap();
-        if let (Some(first), Some(next)) = (subfile.position(0), subfile.position(4096)) {
+        let mut positions = super::Positions::new(&subfile);
+        if let (Some(first), Some(next)) = (positions.of(0), positions.of(4096)) {
             assert_ne!(first, next);
+            assert_eq!(positions.of(0), Some(first));
+            assert_eq!(super::Positions::new(&subfile).of(4096), Some(next));
         }
         let _ = subfile.has_an_arm();
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use trireme_net::{Deadline, Lease, Loan, NetError};
+use trireme_net::{Deadline, Lease, Loan, NetError, large_pages};
 use trireme_proto::message::collective::{Collective as Body, Memory as Place, Phases};
 use trireme_proto::{Header, Op, Refusal};
 use zerocopy::little_endian::U64;
@@ -51,6 +51,10 @@ pub(crate) fn run(
     }
     // SAFETY: the caller of the collective lends the buffer until it returns, and the loan ends before.
     let _loan = unsafe { Loan::new(memory.address(), memory.length()) };
+    if calls.iter().any(|call| call.reaches_into_memory()) {
+        // SAFETY: the buffer is lent until this function returns.
+        unsafe { large_pages::prepare(memory.address(), memory.length()) };
+    }
     let view = access.part().encode();
     for call in &mut calls {
         if let Err(error) = send(file, group, call, sequence, &view, memory, write, deadline) {
@@ -188,6 +192,12 @@ impl Call<'_> {
             shutdown(lane.connection.socket());
         }
         self.outcome = Some(Err(error));
+    }
+
+    /// Whether the server is on this host and may move the bytes by itself.
+    fn reaches_into_memory(&self) -> bool {
+        let lease = self.lease.as_ref();
+        lease.is_some_and(|lease| lease.socket().is_unix())
     }
 
     fn is_over(&self) -> bool {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use trireme_net::{
     Address, Connection, Deadline, Endpoint, Handler, Identity, Link, Listener, ListenerConfig,
-    Loan, Peer, Reach, Region, Whereabouts, Wire,
+    Loan, Peer, Reach, Region, Whereabouts, Wire, large_pages,
 };
 use trireme_proto::hello::Role;
 use trireme_proto::message::collective::{decode_ranges, encode_ranges};
@@ -135,6 +135,10 @@ impl Door {
     ) -> (Open<'_>, Card) {
         // SAFETY: the caller's promise.
         let loan = unsafe { Loan::new(memory.address(), memory.length()) };
+        if !self.network_only {
+            // SAFETY: as above.
+            unsafe { large_pages::prepare(memory.address(), memory.length()) };
+        }
         let entry = (loan.region(), memory.length() as u64, !write);
         lock(&self.buffers).insert(sequence, entry);
         let card = Card {

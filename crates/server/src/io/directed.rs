@@ -14,7 +14,7 @@ use trireme_partition::{Part, multiplicity_within};
 use trireme_policy::plan::{Block, Blocks, Step, disk_directed};
 use trireme_proto::message::collective::Phases;
 use trireme_proto::{Refusal, limits, refusal::errno};
-use trireme_store::Subfile;
+use trireme_store::{Positions, Subfile};
 
 use super::group::Meeting;
 use super::refusal;
@@ -308,6 +308,7 @@ fn in_disk_order<'a>(
     let Some(subfile) = subfile.filter(|subfile| subfile.has_an_arm()) else {
         return Box::new(blocks);
     };
+    let mut positions = Positions::new(subfile);
     Box::new(
         std::iter::from_fn(move || {
             let some: Vec<Block> = blocks.by_ref().take(SORTED).collect();
@@ -316,7 +317,7 @@ fn in_disk_order<'a>(
             }
             let steps = some.iter().enumerate().map(|(index, block)| Step {
                 block: index as u64,
-                position: subfile.position(block.subfile.start).unwrap_or(u64::MAX),
+                position: positions.of(block.subfile.start).unwrap_or(u64::MAX),
             });
             let mut order = disk_directed(steps, true);
             // One sweep of the arm from where the plan begins, and round: all servers beginning at their
