@@ -51,7 +51,7 @@ pub(crate) fn run(
     }
     // SAFETY: the caller of the collective lends the buffer until it returns, and the loan ends before.
     let _loan = unsafe { Loan::new(memory.address(), memory.length()) };
-    if calls.iter().any(|call| call.reaches_into_memory()) {
+    if calls.iter().any(Call::reaches_into_memory) {
         // SAFETY: the buffer is lent until this function returns.
         unsafe { large_pages::prepare(memory.address(), memory.length()) };
     }

@@ -68,9 +68,9 @@ pub struct Args {
     /// One run each, every fourth schedule block
     #[arg(long)]
     quick: bool,
-    /// Where the servers store
-    #[arg(long, default_value = "/tmp")]
-    dir: PathBuf,
+    /// Where the servers store; by default in memory, so that the links are what is measured
+    #[arg(long)]
+    dir: Option<PathBuf>,
     /// Write the results as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -89,6 +89,15 @@ enum Experiment {
 impl Args {
     fn wants(&self, experiment: Experiment) -> bool {
         self.only.contains(&experiment)
+    }
+
+    fn dir(&self) -> PathBuf {
+        let memory = PathBuf::from("/dev/shm");
+        match &self.dir {
+            Some(dir) => dir.clone(),
+            None if memory.is_dir() => memory,
+            None => std::env::temp_dir(),
+        }
     }
 
     fn rounds(&self) -> u32 {
@@ -115,8 +124,8 @@ pub fn run(_context: &Context, args: &Args) -> anyhow::Result<()> {
     emulated::check("cluster")?;
     let own = tempfile::Builder::new()
         .prefix("trireme-cluster-")
-        .tempdir_in(&args.dir)
-        .with_context(|| format!("make a directory in {}", args.dir.display()))?;
+        .tempdir_in(args.dir())
+        .with_context(|| format!("make a directory in {}", args.dir().display()))?;
     let nodes = [
         (Experiment::Figures, args.nodes),
         (Experiment::Btio, args.btio_nodes),

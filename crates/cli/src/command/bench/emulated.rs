@@ -9,6 +9,9 @@ use trireme::Descriptor;
 /// The name of the node that the metadata manager runs on; its link has no limit.
 pub const MANAGER: &str = "m";
 
+/// What the names of our namespaces begin with; the number of the process that made them follows.
+const PREFIX: &str = "tri";
+
 /// The name of I/O server `id`'s node.
 pub fn server(id: u32) -> String {
     format!("s{id}")
@@ -38,8 +41,9 @@ pub struct Net {
 impl Net {
     /// The manager's node and a switch.
     pub fn new() -> anyhow::Result<Net> {
+        remove_leftovers();
         let mut net = Net {
-            prefix: format!("tri{}", std::process::id()),
+            prefix: format!("{PREFIX}{}", std::process::id()),
             names: Vec::new(),
             next_host: 100,
         };
@@ -146,6 +150,26 @@ impl Drop for Net {
     }
 }
 
+/// Removes what benchmarks that were killed could not remove themselves.
+fn remove_leftovers() {
+    let Ok(output) = Command::new("ip").args(["netns", "list"]).output() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    for name in text.lines().filter_map(|line| line.split(' ').next()) {
+        if maker(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+/// The process that made a namespace of this name, if it is one of ours.
+fn maker(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+    rest[..digits].parse().ok()
+}
+
 fn call(command: &mut Command) -> anyhow::Result<()> {
     let output = command
         .output()
@@ -235,6 +259,20 @@ impl Drop for Servers {
         for child in &mut self.children {
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_namespaces_are_taken_for_leftovers() {
+        assert_eq!(maker("tri123s0"), Some(123));
+        assert_eq!(maker("tri7sw"), Some(7));
+        for other in ["tri", "trip", "tri12", "trireme", "x1s0"] {
+            assert_eq!(maker(other), None, "{other}");
         }
     }
 }
