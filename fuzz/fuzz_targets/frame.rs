@@ -27,6 +27,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = trireme_proto::decode::<group::Join>(input);
     let _ = trireme_proto::decode::<group::Lane>(input);
     let _ = trireme_proto::decode::<group::Gathered>(input);
+    let _ = trireme_proto::decode::<group::Absent>(input);
     let _ = trireme_proto::decode::<collective::Collective>(input);
     if let Ok((ranges, total)) = collective::decode_ranges(input, 1000) {
         assert!(ranges.iter().all(|range| range.start <= range.end && range.end <= 1000));

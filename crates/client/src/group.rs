@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use trireme_net::{Connection, Deadline, Identity, Lease, NetError, Pool};
-use trireme_proto::message::group::{Gather, Gathered, Join, Joined, Lane, Seat};
+use trireme_proto::message::group::{Absent, Gather, Gathered, Join, Joined, Lane, Seat};
 use trireme_proto::{Header, Op, limits};
 
 use crate::collective::Door;
@@ -188,6 +188,18 @@ impl Group {
     /// Returns when all members have called it.
     pub fn barrier(&self) -> Result<()> {
         self.gather(&[]).map(drop)
+    }
+
+    /// Members that are gone: their processes ended, or they have left the group. Does not wait for
+    /// anybody, so that who waits for the others by other means can look whether it makes sense.
+    pub fn absent(&self) -> Result<Vec<u32>> {
+        let inner = &self.inner;
+        let deadline = inner.cluster.deadline();
+        let mut lease = fresh_lease(&inner.home, deadline)?;
+        let seat = &inner.seat;
+        let absent: Absent = ask(&mut lease, Op::ABSENT, seat, &[], &mut [], deadline)?.0;
+        lease.give_back();
+        Ok(absent.ranks)
     }
 
     /// Every member brings some bytes and gets those of all, in the order of rank. For small things: all

@@ -3,7 +3,10 @@
 //! Only bytes, broadcasts and gathers, so that no constant but `MPI_BYTE` is needed.
 
 use std::ffi::{c_int, c_void};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use trireme::Group;
 
 use crate::abi::{Handle, call};
 use crate::class::{Class, Failure, Result};
@@ -15,6 +18,10 @@ pub struct Comm {
     pub handle: Handle,
     pub rank: u32,
     pub size: u32,
+    /// The same processes as the cluster knows them, once they have met there: it notices when one dies.
+    watched: OnceLock<Group>,
+    /// Why this communicator can no longer be used.
+    lost: OnceLock<String>,
 }
 
 /// How often a waiting process gives its processor away before it sleeps between two looks.
@@ -22,12 +29,52 @@ const YIELDS: u32 = 200;
 const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(1);
 
+/// How often a process that waits asks whether those it waits for are alive.
+const LOOK: Duration = Duration::from_secs(1);
+
 impl Comm {
     /// A copy of a program's communicator. All its members must call it.
     pub fn duplicate(comm: Handle) -> Result<Comm> {
         let handle = mpi::duplicate(comm)?;
         let (rank, size) = mpi::seat(handle)?;
-        Ok(Comm { handle, rank, size })
+        Ok(Comm {
+            handle,
+            rank,
+            size,
+            watched: OnceLock::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// From now on, waiting for a process that is gone is an error.
+    pub fn watch(&self, group: Group) {
+        let _ = self.watched.set(group);
+    }
+
+    /// Gives it back to MPI; not if a process is gone, whom MPI might wait for.
+    pub fn free(self) {
+        if self.lost.get().is_none() {
+            mpi::free_comm(self.handle);
+        }
+    }
+
+    /// Fails if a process has been missed.
+    fn all_there(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(why) => Err(Failure::new(Class::Io, why.clone())),
+        }
+    }
+
+    /// Fails if the cluster has seen a process end. If it cannot say, that is no answer.
+    fn look(&self) -> Result<()> {
+        let gone = self.watched.get().and_then(|group| group.absent().ok());
+        if let Some(rank) = gone.and_then(|ranks| ranks.first().copied()) {
+            let _ = self
+                .lost
+                .set(format!("rank {rank} ended with the file open"));
+        }
+        self.all_there()
     }
 
     /// Rank 0's bytes for everybody.
@@ -43,6 +90,9 @@ impl Comm {
 
     /// Everybody's bytes for everybody, by rank.
     pub fn gather<const N: usize>(&self, bytes: [u8; N]) -> Result<Vec<[u8; N]>> {
+        if self.watched.get().is_some() {
+            self.meet()?;
+        }
         let byte = own()?.byte;
         let mut all = vec![[0; N]; self.size as usize];
         check(
@@ -81,12 +131,13 @@ impl Comm {
         if self.size == 1 {
             return Ok(());
         }
+        self.all_there()?;
         let mut request: Handle = 0;
         check(
             "MPI_Ibarrier",
             call!(c"PMPI_Ibarrier", self.handle => Handle, (&raw mut request).cast() => *mut c_void),
         )?;
-        let mut nap = NAP;
+        let (mut nap, mut looked) = (NAP, Instant::now());
         for look in 0u32.. {
             let mut done = 0;
             check(
@@ -102,6 +153,10 @@ impl Comm {
             } else {
                 std::thread::sleep(nap);
                 nap = (nap * 2).min(NAP_MAX);
+                if looked.elapsed() > LOOK {
+                    self.look()?;
+                    looked = Instant::now();
+                }
             }
         }
         Ok(())

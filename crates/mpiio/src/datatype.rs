@@ -8,6 +8,7 @@ use trireme_partition::{ArraySpec, Datatype, Dist, Order};
 
 use crate::abi::{Handle, Kind, call};
 use crate::class::{Class, Failure, Result};
+use crate::memory;
 use crate::mpi::{self, check, own};
 
 /// Types nested deeper than this are refused rather than followed.
@@ -114,22 +115,33 @@ pub fn is_basic(datatype: Handle) -> Result<bool> {
 
 /// The type in the algebra.
 pub fn decode(datatype: Handle) -> Result<Datatype> {
-    decode_at(datatype, 0)
+    decode_at(datatype, false, 0)
 }
 
-fn decode_at(handle: Handle, depth: u32) -> Result<Datatype> {
+/// The type as it stands in a file in `external32`: what it is made of has another size there, and what
+/// is counted in items moves along; what is counted in bytes does not.
+pub fn decode_outside(datatype: Handle) -> Result<Datatype> {
+    decode_at(datatype, true, 0)
+}
+
+fn decode_at(handle: Handle, outside: bool, depth: u32) -> Result<Datatype> {
     if depth > DEPTH {
         let why = format!("the type is nested more than {DEPTH} deep");
         return Err(Failure::new(Class::Type, why));
     }
     let measured = mpi::extent(handle)?;
     let envelope = envelope(handle)?;
-    let decoded = if is_named(envelope.combiner) {
-        named(measured)?
-    } else {
+    let decoded = if !is_named(envelope.combiner) {
         let contents = contents(handle, &envelope)?;
-        derived(envelope.combiner, &contents, depth)?
+        derived(envelope.combiner, &contents, outside, depth)?
+    } else if outside {
+        Datatype::bytes(memory::size_outside(handle)?)?
+    } else {
+        named(measured)?
     };
+    if outside {
+        return Ok(decoded);
+    }
     if decoded.size() != measured.size {
         let why = format!(
             "a type of {} bytes was read as one of {} (combiner {})",
@@ -161,10 +173,10 @@ fn named(measured: mpi::Extent) -> Result<Datatype> {
     ])?)
 }
 
-fn derived(combiner: i32, contents: &Contents, depth: u32) -> Result<Datatype> {
+fn derived(combiner: i32, contents: &Contents, outside: bool, depth: u32) -> Result<Datatype> {
     let inner = |number: usize| -> Result<Datatype> {
         let handle = contents.types.get(number).copied();
-        decode_at(handle.ok_or_else(broken)?, depth + 1)
+        decode_at(handle.ok_or_else(broken)?, outside, depth + 1)
     };
     let int = |number: usize| contents.integers.get(number).copied().ok_or_else(broken);
     let count =

@@ -30,7 +30,16 @@ pub struct Memory {
     pub bytes: u64,
     /// Bytes as they stand in the file, if they do not stand so in memory.
     packed: Option<Vec<u8>>,
-    external: Option<Described>,
+    external: Option<External>,
+}
+
+/// A buffer that is packed in another representation.
+#[derive(Clone, Copy, Debug)]
+struct External {
+    described: Described,
+    /// Bytes of one item there, and here.
+    one: u64,
+    native: u64,
 }
 
 // SAFETY: the pointers are only used through `slice` and `slice_mut`, under MPI's rule that nobody else
@@ -98,8 +107,8 @@ impl Memory {
         let measured = mpi::extent(described.datatype)?;
         let count = u64::try_from(described.count)
             .map_err(|_| Failure::new(Class::Count, format!("a count of {}", described.count)))?;
-        same_size_outside(described.datatype, measured.size)?;
-        let bytes = measured.size.checked_mul(count).ok_or_else(too_large)?;
+        let one = size_outside(described.datatype)?;
+        let bytes = one.checked_mul(count).ok_or_else(too_large)?;
         let mut packed = vec![0; bytes as usize];
         if write && bytes > 0 {
             let mut position = 0isize;
@@ -110,6 +119,12 @@ impl Memory {
                     described.datatype => Handle, packed.as_mut_ptr().cast() => *mut c_void,
                     bytes as isize => isize, &raw mut position => *mut isize),
             )?;
+            if position as u64 != bytes {
+                let why = format!(
+                    "this MPI says that {count} items have {bytes} bytes in external32, and writes {position}"
+                );
+                return Err(Failure::new(Class::Conversion, why));
+            }
         }
         Ok(Memory {
             first: std::ptr::null_mut(),
@@ -117,7 +132,11 @@ impl Memory {
             part: None,
             bytes,
             packed: Some(packed),
-            external: Some(described),
+            external: Some(External {
+                described,
+                one,
+                native: measured.size,
+            }),
         })
     }
 
@@ -192,10 +211,10 @@ impl Memory {
     /// After a read of `got` bytes: turns them into the memory's representation. Calls MPI, so only on
     /// the thread of the program's call.
     pub fn finish_read(&mut self, got: u64) -> Result<()> {
-        let (Some(described), Some(packed)) = (self.external, &self.packed) else {
+        let (Some(external), Some(packed)) = (self.external, &self.packed) else {
             return Ok(());
         };
-        let one = self.bytes / (described.count.max(1) as u64);
+        let External { described, one, .. } = external;
         let items = got.checked_div(one).unwrap_or(0);
         if items == 0 {
             return Ok(());
@@ -210,27 +229,29 @@ impl Memory {
         )
     }
 
+    /// How many bytes of memory so many bytes of the file are: what a status tells.
+    pub fn in_memory(&self, moved: u64) -> u64 {
+        match self.external {
+            Some(External { one, native, .. }) if one > 0 => moved / one * native,
+            _ => moved,
+        }
+    }
+
     /// Whether [`Memory::finish_read`] has something to do.
     pub fn is_external(&self) -> bool {
         self.external.is_some()
     }
 }
 
-/// Refuses a type that is of another size in `external32`.
-pub fn same_size_outside(datatype: Handle, size: u64) -> Result<()> {
+/// Bytes of a type in `external32`.
+pub fn size_outside(datatype: Handle) -> Result<u64> {
     let mut outside = 0isize;
     check(
         "MPI_Pack_external_size",
         call!(c"PMPI_Pack_external_size", EXTERNAL.as_ptr() => *const c_char, 1 => c_int,
             datatype => Handle, &raw mut outside => *mut isize),
     )?;
-    if outside as u64 == size {
-        return Ok(());
-    }
-    let why = format!(
-        "a type of {size} bytes here and {outside} in external32; only types of one size in both work"
-    );
-    Err(Failure::new(Class::Conversion, why))
+    Ok(outside.max(0) as u64)
 }
 
 fn pack(described: Described, bytes: u64) -> Result<Vec<u8>> {

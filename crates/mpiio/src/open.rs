@@ -289,6 +289,7 @@ impl Open {
         let name = format!("mpi-{:016x}", self.number);
         let joined = Group::join(&self.cluster, &name, self.comm.rank, self.comm.size)?;
         *group = Some(joined.clone());
+        self.comm.watch(joined.clone());
         Ok(joined)
     }
 
@@ -331,7 +332,6 @@ pub fn close(number: usize) -> Result<()> {
     open.settle();
     open.print_reports();
     let shared = open.forget_shared();
-    let comm = open.comm.handle;
     let (rank, path, amode) = (open.comm.rank, open.path.clone(), open.amode);
     let closed = match Arc::try_unwrap(open) {
         Ok(open) => {
@@ -343,22 +343,25 @@ pub fn close(number: usize) -> Result<()> {
                 comm,
                 ..
             } = open;
-            drop((group, view, handler));
+            drop((view, handler));
             let closed = file.close().map_err(Failure::from);
             let closed = comm.agree(closed.and(shared));
             // Only when nobody has it open any more.
-            if amode & mode::DELETE_ON_CLOSE != 0 {
+            let closed = if amode & mode::DELETE_ON_CLOSE != 0 {
                 let deleted = if rank == 0 { delete(&path) } else { Ok(()) };
                 closed.and(comm.agree(deleted))
             } else {
                 closed
-            }
+            };
+            // The last: whoever has left the group before the others have come this far is missed.
+            drop(group);
+            comm.free();
+            closed
         }
         Err(_) => Err(Failure::new(
             Class::FileInUse,
             format!("{path}: another thread still uses the file"),
         )),
     };
-    mpi::free_comm(comm);
     closed
 }

@@ -26,6 +26,13 @@ pub enum Place {
     Ordered,
 }
 
+/// How many bytes an operation moved, as the file counts them and as the program does.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    file: u64,
+    memory: u64,
+}
+
 /// Which routine.
 #[derive(Clone, Copy, Debug)]
 pub struct Routine {
@@ -93,7 +100,7 @@ impl Routine {
     }
 
     /// Moves the bytes; who cannot still takes part, so that the others need not wait for it.
-    fn carry_out(self, open: &Open, prepared: Result<(Transfer, Memory)>) -> Result<u64> {
+    fn carry_out(self, open: &Open, prepared: Result<(Transfer, Memory)>) -> Result<Moved> {
         match prepared {
             Ok((transfer, mut memory)) => {
                 let moved = if self.together {
@@ -104,7 +111,10 @@ impl Routine {
                 if !self.write {
                     memory.finish_read(moved)?;
                 }
-                Ok(moved)
+                Ok(Moved {
+                    file: moved,
+                    memory: memory.in_memory(moved),
+                })
             }
             Err(failure) => {
                 if self.together {
@@ -128,9 +138,9 @@ impl Routine {
         let from = prepared.as_ref().map_or(0, |(transfer, _)| transfer.at);
         let moved = self.carry_out(open, prepared)?;
         if self.place == Place::Individual {
-            *lock(&open.position) = from + moved;
+            *lock(&open.position) = from + moved.file;
         }
-        mpi::set_status(status, moved);
+        mpi::set_status(status, moved.memory);
         Ok(())
     }
 
@@ -160,7 +170,7 @@ impl Routine {
             &open.alone
         };
         let shared = open.clone();
-        let work = move || self.carry_out(&shared, prepared);
+        let work = move || Ok(self.carry_out(&shared, prepared)?.memory);
         // SAFETY: the caller's promise.
         unsafe { request::start(queue, request, apart, work) }
     }
@@ -180,12 +190,12 @@ impl Routine {
         if apart {
             let (shared, kept) = (open.clone(), result.clone());
             open.joint.submit(move || {
-                let work = || self.carry_out(&shared, prepared);
+                let work = || Ok(self.carry_out(&shared, prepared)?.memory);
                 let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 kept.keep(done.unwrap_or_else(|_| Err(request::panicked())));
             })?;
         } else {
-            result.keep(self.carry_out(open, prepared));
+            result.keep(self.carry_out(open, prepared).map(|moved| moved.memory));
         }
         *lock(&open.split) = Some(Split { routine, result });
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trireme_partition::Part;
+use trireme_partition::{Datatype, Part};
 
 use crate::abi::Handle;
 use crate::class::{Class, Failure, Result};
@@ -44,6 +44,22 @@ impl Representation {
                 format!("data representation \"{name}\": native, internal or external32"),
             )),
         }
+    }
+
+    /// A type as it stands in the file.
+    pub fn measure(self, datatype: Handle) -> Result<(mpi::Extent, Datatype)> {
+        let here = mpi::extent(datatype)?;
+        // Most types are of one size in both, and then all that MPI says of them holds for both.
+        if self != Representation::External32 || memory::size_outside(datatype)? == here.size {
+            return Ok((here, datatype::decode(datatype)?));
+        }
+        let decoded = datatype::decode_outside(datatype)?;
+        let there = mpi::Extent {
+            size: decoded.size(),
+            lower: decoded.lower_bound(),
+            extent: decoded.extent(),
+        };
+        Ok((there, decoded))
     }
 
     pub fn name(self) -> &'static str {
@@ -99,8 +115,8 @@ impl View {
         filetype: Handle,
         representation: Representation,
     ) -> Result<Arc<View>> {
-        let unit = mpi::extent(etype)?.size;
-        let file = mpi::extent(filetype)?;
+        let unit = representation.measure(etype)?.0.size;
+        let (file, decoded) = representation.measure(filetype)?;
         if unit == 0 {
             return Err(Failure::new(Class::Type, "the elementary type is empty"));
         }
@@ -111,11 +127,6 @@ impl View {
             );
             return Err(Failure::new(Class::Type, why));
         }
-        if representation == Representation::External32 {
-            memory::same_size_outside(etype, unit)?;
-            memory::same_size_outside(filetype, file.size)?;
-        }
-        let decoded = datatype::decode(filetype)?;
         let part = match Part::tiled(displacement, &decoded) {
             Ok(part) => part,
             // Copies that would run into each other: there is one then.

@@ -58,6 +58,44 @@ fn parallel_hdf5_writes_the_same_file_as_elsewhere() {
     assert!(world.bytes("/slabs.h5") == std::fs::read(local).unwrap());
 }
 
+/// Where Debian has the parallel HDF5 for an MPI: options to compile with.
+fn hdf5(mpi: &str) -> Option<[String; 3]> {
+    let include = format!("/usr/include/hdf5/{mpi}");
+    let library = std::fs::read_dir("/usr/lib").ok()?.flatten().find_map(|place| {
+        let folder = place.path().join("hdf5").join(mpi);
+        folder.join("libhdf5.so").exists().then_some(folder)
+    });
+    let there = Path::new(&include).exists();
+    let library = library.filter(|_| there)?;
+    Some([
+        format!("-I{include}"),
+        format!("-L{}", library.display()),
+        "-lhdf5".into(),
+    ])
+}
+
+#[test]
+fn hdf5_in_c_writes_the_same_file_as_elsewhere() {
+    let world = World::new();
+    for mpi in MPIS {
+        let Some(options) = hdf5(mpi) else {
+            skip("hdf5", &format!("libhdf5-{mpi}-dev is not installed"));
+            continue;
+        };
+        let options = options.each_ref().map(String::as_str);
+        let Some(program) = world.compile(mpi, "hyperslabs.c", &options) else {
+            continue;
+        };
+        let local = world.dir.path().join(format!("{mpi}.h5"));
+        let local = local.to_str().unwrap();
+        for file in [&format!("trireme:/{mpi}.h5"), local] {
+            let output = world.run(mpi, 3, &program, &[file]);
+            fine(mpi, &format!("hyperslabs.c on {file}"), &output);
+        }
+        assert!(world.bytes(&format!("/{mpi}.h5")) == std::fs::read(local).unwrap());
+    }
+}
+
 #[test]
 fn pnetcdf_writes_the_same_file_as_elsewhere() {
     if !Path::new("/usr/include/pnetcdf.h").exists() {

@@ -130,6 +130,8 @@ impl Op {
     pub const MEMPUT: Op = Op(0x0185);
     /// A collective goes on; sent while a member waits for its end.
     pub const PROGRESS: Op = Op(0x0186);
+    /// Which members of a group are gone; body [`message::group::Seat`](crate::message::group::Seat).
+    pub const ABSENT: Op = Op(0x0187);
 
     /// Every request to the manager; body `message::meta::Call`, answered by `message::meta::Reply`.
     pub const META: Op = Op(0x0200);

@@ -175,6 +175,7 @@ impl Handler for Shared {
             Op::JOIN => request::group::join(&call, link),
             Op::LANE => request::group::lane(&call, link),
             Op::GATHER => request::group::gather(&call, link),
+            Op::ABSENT => request::group::absent(&call, link),
             Op::COLLECTIVE => request::collective::run(&call, session, link),
             Op::PING => Ok(link.reply(header.reply())),
             Op(other) => Err(Refusal::new(

@@ -1,5 +1,6 @@
 //! `trireme bench`: what the system does, beside what the machine can do, in the same run.
 
+mod btio;
 mod cluster;
 mod crew;
 mod disk;
@@ -7,6 +8,7 @@ mod emulated;
 mod growth;
 mod meta;
 mod mount;
+mod mpi;
 mod patterns;
 mod process;
 mod squad;
@@ -27,6 +29,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Btio(btio::Args),
     Cluster(cluster::Args),
     Disk(disk::Args),
     Growth(growth::Args),
@@ -41,6 +44,7 @@ enum What {
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     match &args.what {
+        What::Btio(args) => btio::run(context, args),
         What::Cluster(args) => cluster::run(context, args),
         What::Disk(args) => disk::run(context, args),
         What::Growth(args) => growth::run(context, args),

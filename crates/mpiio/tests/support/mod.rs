@@ -115,6 +115,19 @@ impl World {
         program: &Path,
         arguments: &[&str],
     ) -> Command {
+        self.command_by(mpi, ranks, &[], environment, program, arguments)
+    }
+
+    /// The same with more options for the launcher.
+    pub fn command_by(
+        &self,
+        mpi: &str,
+        ranks: u32,
+        options: &[&str],
+        environment: &[(&str, &str)],
+        program: &Path,
+        arguments: &[&str],
+    ) -> Command {
         let mut command = Command::new("timeout");
         command
             .args(["-k", "5", PATIENCE])
@@ -125,6 +138,7 @@ impl World {
                 .args(["--mca", "mpi_yield_when_idle", "1"]);
         }
         command
+            .args(options)
             .args(["-n", &ranks.to_string()])
             .arg("env")
             .arg(format!("LD_PRELOAD={}", library().display()))

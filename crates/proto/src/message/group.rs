@@ -31,6 +31,13 @@ pub struct Seat {
     pub size: u32,
 }
 
+/// Reply to `ABSENT`, whose body is a [`Seat`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Members whose lanes have ended and have not been replaced since.
+    pub ranks: Vec<u32>,
+}
+
 /// Body of `LANE`: from the reply on, this connection is the server's to ask and the member's to answer;
 /// when it ends, the member is taken for gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -275,18 +275,20 @@ impl Room {
 
     /// Ends a meeting that waits for a member who is gone for good.
     pub fn give_up_on_the_gone<C, R>(&self, meeting: &Meeting<C, R>) {
-        let absent = meeting.absent();
-        let state = lock(&self.state);
-        let gone = absent.into_iter().find(|rank| {
-            state
-                .gone
-                .get(rank)
-                .is_some_and(|since| since.elapsed() > GRACE)
-        });
-        drop(state);
-        if let Some(rank) = gone {
+        let waited_for = meeting.absent();
+        let gone = self.absent();
+        if let Some(rank) = gone.into_iter().find(|rank| waited_for.contains(rank)) {
             meeting.conclude(Err(self.went_away(rank)));
         }
+    }
+
+    /// Members who are gone for good.
+    pub fn absent(&self) -> Vec<u32> {
+        let state = lock(&self.state);
+        let gone = state.gone.iter();
+        gone.filter(|(_, since)| since.elapsed() > GRACE)
+            .map(|(rank, _)| *rank)
+            .collect()
     }
 
     /// A member's lanes, all of them.

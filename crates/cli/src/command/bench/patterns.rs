@@ -21,12 +21,12 @@ use super::process::{self, MemoryWatch};
 use super::squad::{Run, Squad};
 use super::worker::{ALONE, Job};
 use cell::Cell;
-use romio::Romio;
+use romio::{Patterns, VIA};
 
 /// All patterns of the disk-directed I/O paper with every method, beside ROMIO and raw local I/O
 ///
 /// Without --cluster it starts a cluster of its own and removes it afterwards. Ends with the targets,
-/// each with what was measured. `--against romio` needs mpicc and mpiexec of MPICH
+/// each with what was measured. `--against romio` and `--via mpi` need mpicc and mpiexec of MPICH
 /// (Debian: apt-get install mpich libmpich-dev).
 #[derive(clap::Args)]
 pub struct Args {
@@ -51,6 +51,9 @@ pub struct Args {
     /// Also the same patterns by MPI-IO on local files
     #[arg(long)]
     against: Vec<Peer>,
+    /// Also the same patterns on the cluster through another interface than the native one
+    #[arg(long)]
+    via: Vec<Via>,
     /// Runs of each method per pattern; medians are printed
     #[arg(long, default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -75,6 +78,12 @@ pub struct Args {
 enum Peer {
     /// MPICH's MPI-IO: collective, independent with data sieving, independent without
     Romio,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Via {
+    /// MPI_File_read_at_all and write_at_all, as `trireme mpi-run` gives them to any MPI program
+    Mpi,
 }
 
 /// Our methods, in the order of tables.
@@ -130,6 +139,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
             command
         })?,
         romio: None,
+        via: None,
         local: own.path().to_owned(),
         idle: servers.iter().map(|pid| process::memory(*pid)).collect(),
         servers,
@@ -138,7 +148,11 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     };
     if args.against.contains(&Peer::Romio) {
         eprintln!("compiling and starting the MPI-IO program ...");
-        bench.romio = Some(Romio::start(own.path(), args.ranks)?);
+        bench.romio = Some(Patterns::start(own.path(), args.ranks, None)?);
+    }
+    if args.via.contains(&Via::Mpi) {
+        eprintln!("compiling and starting the MPI-IO program on the cluster ...");
+        bench.via = Some(Patterns::start(own.path(), args.ranks, Some(&cluster))?);
     }
     bench.make_files_to_read(plan.size)?;
     println!("{}", plan.heading(args));
@@ -161,7 +175,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         servers: args.servers,
         rounds: args.rounds,
         targets: targets::judge(&cells, &bench.memory),
-        romio: bench.romio.as_ref().map(Romio::about),
+        romio: bench.romio.as_ref().map(Patterns::about),
         memory: bench.memory,
         cells,
     };
@@ -257,7 +271,9 @@ pub struct Memory {
 struct Bench<'a> {
     args: &'a Args,
     ours: Squad,
-    romio: Option<Romio>,
+    romio: Option<Patterns>,
+    /// The same program on the cluster.
+    via: Option<Patterns>,
     /// Directory of the local files.
     local: PathBuf,
     servers: Vec<u32>,
@@ -325,7 +341,12 @@ impl Bench<'_> {
             Some(mode) => {
                 job.path = self.local(job.write);
                 let romio = self.romio.as_mut().context("no MPI program was started")?;
-                romio.run(mode, &job)
+                romio.run(mode, &job, &[])
+            }
+            None if method == VIA => {
+                job.path = format!("trireme:{}", job.path);
+                let via = self.via.as_mut().context("no MPI program was started")?;
+                via.run("collective", &job, &self.servers)
             }
             None if method == RAW => self.ours.run(&job.line(), &[]),
             None => self.ours.run(&job.line(), &self.servers),
@@ -339,6 +360,7 @@ impl Bench<'_> {
             .methods
             .iter()
             .map(String::as_str)
+            .chain(self.via.is_some().then_some(VIA))
             .chain(romio::METHODS.into_iter().filter(|_| self.romio.is_some()))
             .chain([RAW])
             .map(|method| Cell::new(pattern, record, method, plan.size))

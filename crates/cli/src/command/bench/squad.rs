@@ -48,6 +48,8 @@ pub struct Run {
     pub servers_cpu: f64,
     /// Every byte was where it belongs.
     pub verified: bool,
+    /// What else each member had to say.
+    pub words: Vec<String>,
 }
 
 /// The two ends of a conversation with a member.
@@ -146,7 +148,11 @@ impl Squad {
             seconds,
             members_cpu,
             servers_cpu,
-            verified: verified.iter().all(|words| words == "1"),
+            verified: verified.iter().all(|words| words.starts_with('1')),
+            words: verified
+                .iter()
+                .map(|words| words.split_once(' ').map_or("", |(_, rest)| rest).to_owned())
+                .collect(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The bytes that benchmarks move: every word says where it belongs, so that each run can be verified.
 //!
 //! The word at offset 8 k of a file is k * MIX + seed. Another seed for each write tells a run that
-//! wrote nothing from one that wrote what was there before; `romio/patterns.c` does the same.
+//! wrote nothing from one that wrote what was there before; `mpi/patterns.c` does the same.
 
 use trireme::Part;
 

@@ -1,10 +1,11 @@
-//! `JOIN`, `LANE` and `GATHER`: processes find each other, stay in touch and meet.
+//! `JOIN`, `LANE`, `GATHER` and `ABSENT`: processes find each other, stay in touch, meet, and look who is
+//! left.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use trireme_net::{Deadline, Link};
-use trireme_proto::message::group::{Gather, Gathered, Join, Lane};
+use trireme_proto::message::group::{Absent, Gather, Gathered, Join, Lane, Seat};
 use trireme_proto::{Op, Refusal, limits, refusal::errno};
 use zerocopy::little_endian::U64;
 
@@ -81,6 +82,13 @@ pub fn gather(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusa
         &trireme_proto::encode(&gathered),
         &slices,
     ))
+}
+
+/// Answers with the members that are gone.
+pub fn absent(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal> {
+    let seat: Seat = trireme_proto::decode(call.body)?;
+    let ranks = call.shared.groups.room(&seat)?.absent();
+    Ok(link.reply_body(call.header, &Absent { ranks }))
 }
 
 /// Tells a waiting member that its collective goes on.

@@ -118,6 +118,7 @@ mod tests {
             members_cpu: 0.1,
             servers_cpu: 0.9,
             verified: true,
+            words: Vec::new(),
         }
     }
 

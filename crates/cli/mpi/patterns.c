@@ -1,9 +1,5 @@
-/* The MPI-IO peer of `trireme bench patterns`: the same patterns through ROMIO on a local file.
- *
- * `trireme bench patterns --against romio` compiles this with mpicc and starts it once with mpiexec;
- * it then does one job after the other. Rank r reads its jobs from DIR/job.r and answers on
- * DIR/answer.r (named pipes), not through MPI, because an idle MPI rank spins and would take the
- * processors from whoever is measured meanwhile.
+/* The MPI-IO program of `trireme bench patterns`: the same patterns through ROMIO on a local file
+ * (`--against romio`), or through trireme's own library (`--via mpi`).
  *
  *   job PATH OP MODE BYTES RECORD SEED DIMENSIONS (LENGTH DISTRIBUTION GRID)...
  *   -> ready PID      type, view, open file and buffer are prepared: all this is outside the clock
@@ -18,20 +14,12 @@
  *
  * The view is one darray of the whole matrix. A darray of one period, repeated by ROMIO, was tried:
  * it is no faster. PATTERNS_CB_NODES, PATTERNS_CB_BUFFER and PATTERNS_SPIN are there to see what the
- * settings below are worth; PATTERNS_LARGE_PAGES gives the buffers the large pages that a program under
+ * settings are worth; PATTERNS_LARGE_PAGES gives the buffers the large pages that a program under
  * trireme gets from its library and under ROMIO only if its author asks for them.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
+#include "squad.h"
 #include <fcntl.h>
-#include <mpi.h>
-#include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #ifndef MPICH_VERSION
 #error "this is another MPI: the benchmark's peer is MPICH with its ROMIO"
@@ -41,47 +29,6 @@
 #define POISON 0xa5
 /* Bytes of a large page. */
 #define LARGE (2u << 20)
-
-static int rank, size;
-static FILE *jobs, *answers;
-
-/* Debian's MPICH polls without end while it waits. With more ranks than processors a waiting rank
- * then keeps the processor from the one it waits for. MPICH asks UCX for news in every round of that
- * loop; here an empty round gives the processor away. */
-unsigned ucp_worker_progress(void *worker)
-{
-    static unsigned (*next)(void *);
-    static int yields = -1;
-    if (!next) {
-        next = (unsigned (*)(void *))dlsym(RTLD_NEXT, "ucp_worker_progress");
-        yields = getenv("PATTERNS_SPIN") == NULL;
-        if (!next)
-            abort();
-    }
-    unsigned news = next(worker);
-    if (!news && yields)
-        sched_yield();
-    return news;
-}
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "patterns: rank %d: %s\n", rank, what);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1);
-}
-
-static void check(int code, const char *what)
-{
-    if (code != MPI_SUCCESS) {
-        char text[MPI_MAX_ERROR_STRING];
-        int length;
-        MPI_Error_string(code, text, &length);
-        fprintf(stderr, "patterns: rank %d: %s: %s\n", rank, what, text);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-        exit(1);
-    }
-}
 
 struct dimension {
     uint64_t length;
@@ -225,11 +172,6 @@ static MPI_Datatype view(const struct job *job, MPI_Datatype record)
     return type;
 }
 
-static void set(MPI_Info info, const char *hint, const char *variable, const char *value)
-{
-    MPI_Info_set(info, hint, getenv(variable) ? getenv(variable) : value);
-}
-
 static MPI_Info hints(const struct job *job)
 {
     MPI_Info info;
@@ -240,40 +182,38 @@ static MPI_Info hints(const struct job *job)
     MPI_Info_set(info, "romio_cb_read", collective ? "enable" : "disable");
     MPI_Info_set(info, "romio_ds_write", sieve);
     MPI_Info_set(info, "romio_ds_read", sieve);
-    /* By default one rank per host does all file I/O, through a buffer of 16 MB. On one host every
-     * rank may, and a buffer that stays in the cache is up to three times faster. */
-    char ranks[16];
-    snprintf(ranks, sizeof ranks, "%d", size);
-    MPI_Info_set(info, "cb_config_list", "*:*");
-    set(info, "cb_nodes", "PATTERNS_CB_NODES", ranks);
-    set(info, "cb_buffer_size", "PATTERNS_CB_BUFFER", "1048576");
+    tune_romio(info);
     return info;
 }
 
-/* After a write: this rank's even share of the file, read by ordinary calls. */
+/* After a write: this rank's even share of the file, read by ordinary calls, or by MPI's where those do
+ * not reach. */
 static int share_is_right(const struct job *job)
 {
+    MPI_File ours = MPI_FILE_NULL;
     uint64_t from = job->bytes / 8 * rank / size * 8, to = job->bytes / 8 * (rank + 1) / size * 8;
     uint64_t chunk = 1 << 20;
     uint64_t *words = malloc(chunk);
-    int file = open(job->path, O_RDONLY), same = file >= 0 && words;
+    int file = is_ours(job->path) ? -1 : open(job->path, O_RDONLY), same = words != NULL;
+    if (is_ours(job->path))
+        check(MPI_File_open(MPI_COMM_SELF, job->path, MPI_MODE_RDONLY, MPI_INFO_NULL, &ours), job->path);
     for (uint64_t at = from; same && at < to; at += chunk) {
         uint64_t length = to - at < chunk ? to - at : chunk;
         struct comparison comparison = {words, job->seed, 1};
-        if (pread(file, words, length, (off_t)at) != (ssize_t)length)
+        memset(words, POISON, length);
+        if (ours != MPI_FILE_NULL)
+            check(MPI_File_read_at(ours, (MPI_Offset)at, words, (int)length, MPI_BYTE, MPI_STATUS_IGNORE), "check");
+        if (ours == MPI_FILE_NULL && pread(file, words, length, (off_t)at) != (ssize_t)length)
             same = 0;
         else
             compare(&comparison, at, length), same = comparison.same;
     }
     free(words);
-    close(file);
+    if (ours != MPI_FILE_NULL)
+        check(MPI_File_close(&ours), "close");
+    else if (file >= 0)
+        close(file);
     return same;
-}
-
-static void answer(const char *text)
-{
-    fprintf(answers, "%s\n", text);
-    fflush(answers);
 }
 
 static void run(const struct job *job)
@@ -283,7 +223,6 @@ static void run(const struct job *job)
     static void *buffer;
     static uint64_t room;
     uint64_t own = 0;
-    char line[64];
     walk(job, add, &own);
     if (own > room) {
         free(buffer);
@@ -305,11 +244,7 @@ static void run(const struct job *job)
     MPI_Info info = hints(job);
     check(MPI_File_open(MPI_COMM_WORLD, job->path, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file), job->path);
     check(MPI_File_set_view(file, 0, record, type, "native", info), "set a view");
-    MPI_Barrier(MPI_COMM_WORLD);
-    snprintf(line, sizeof line, "ready %d", (int)getpid());
-    answer(line);
-    if (!fgets(line, sizeof line, jobs) || strncmp(line, "go", 2))
-        exit(1);
+    get_ready();
     int together = !strcmp(job->mode, "collective"), count = (int)(own / job->record);
     MPI_Status status;
     if (job->op == 'w' && together)
@@ -320,9 +255,7 @@ static void run(const struct job *job)
         check(MPI_File_read_at_all(file, 0, buffer, count, record, &status), "read");
     else
         check(MPI_File_read_at(file, 0, buffer, count, record, &status), "read");
-    answer("done");
-    if (!fgets(line, sizeof line, jobs) || strncmp(line, "check", 5))
-        exit(1);
+    get_done();
     check(MPI_File_close(&file), "close");
     MPI_Type_free(&type);
     MPI_Type_free(&record);
@@ -337,20 +270,8 @@ static void run(const struct job *job)
 
 int main(int argc, char **argv)
 {
-    char path[4096];
     struct job job;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (argc != 2)
-        fail("usage: patterns DIR");
-    snprintf(path, sizeof path, "%s/job.%d", argv[1], rank);
-    jobs = fopen(path, "r");
-    snprintf(path, sizeof path, "%s/answer.%d", argv[1], rank);
-    answers = fopen(path, "w");
-    if (!jobs || !answers)
-        fail("the named pipes cannot be opened");
+    begin(&argc, &argv);
     while (read_job(&job))
         run(&job);
     MPI_Finalize();
