@@ -18,14 +18,25 @@
 static int rank, size;
 static FILE *jobs, *answers;
 
+/* Gives the processor to others, after `rounds` rounds in vain. */
+static inline void give_way(int rounds)
+{
+    if (rounds < 50)
+        sched_yield();
+    else
+        usleep(20);
+}
+
 #ifdef MPICH_VERSION
 /* Debian's MPICH polls without end while it waits. With more ranks than processors a waiting rank
  * then keeps the processor from the one it waits for. MPICH asks UCX for news in every round of that
- * loop; here an empty round gives the processor away. (Open MPI has a setting for it.) */
+ * loop; here an empty round gives the processor away, and after many a rank sleeps a little: mpiexec
+ * starts each rank in a session of its own, and yielding alone does not reach beyond a session. (Open MPI
+ * has a setting for it, and one session.) */
 unsigned ucp_worker_progress(void *worker)
 {
     static unsigned (*next)(void *);
-    static int yields = -1;
+    static int yields = -1, empty;
     if (!next) {
         next = (unsigned (*)(void *))dlsym(RTLD_NEXT, "ucp_worker_progress");
         yields = getenv("PATTERNS_SPIN") == NULL;
@@ -33,8 +44,10 @@ unsigned ucp_worker_progress(void *worker)
             abort();
     }
     unsigned news = next(worker);
-    if (!news && yields)
-        sched_yield();
+    if (news || !yields)
+        empty = 0;
+    else
+        give_way(empty++);
     return news;
 }
 #endif
@@ -62,6 +75,16 @@ static void answer(const char *text)
 {
     fprintf(answers, "%s\n", text);
     fflush(answers);
+}
+
+/* Returns when all ranks have called it; a rank that waits does not keep others from working. */
+static inline void meet(void)
+{
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (int round = 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done; round++)
+        give_way(round);
 }
 
 /* Everything is prepared: says so, and returns when the clock runs. */

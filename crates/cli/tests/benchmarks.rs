@@ -91,7 +91,9 @@ fn mpich() -> bool {
 fn library() -> bool {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_trireme"));
     let dir = binary.parent().unwrap();
-    [".", "deps"].iter().any(|place| dir.join(place).join("libtrireme_mpi.so").exists())
+    [".", "deps"]
+        .iter()
+        .any(|place| dir.join(place).join("libtrireme_mpi.so").exists())
 }
 
 #[test]
@@ -114,8 +116,14 @@ fn bt_io_is_measured_and_verified_by_every_mpi_io() {
     ]);
     let results = read(&world, "b.json");
     let cells = results["cells"].as_array().unwrap();
-    let methods: Vec<_> = cells.iter().map(|cell| cell["method"].as_str().unwrap()).collect();
-    assert_eq!(methods, ["trireme", "romio", "ompio", "trireme", "romio", "ompio"]);
+    let methods: Vec<_> = cells
+        .iter()
+        .map(|cell| cell["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        methods,
+        ["trireme", "romio", "ompio", "trireme", "romio", "ompio"]
+    );
     for cell in cells {
         assert_eq!(cell["verified"], true, "{cell}");
         assert_eq!(cell["runs"].as_array().unwrap().len(), 3, "{cell}");
@@ -125,7 +133,10 @@ fn bt_io_is_measured_and_verified_by_every_mpi_io() {
     }
     // Not class A, and not all steps.
     assert!(results["targets"][0]["pass"].is_null(), "{results}");
-    assert!(text.contains("at most that of the best of ROMIO and OMPIO"), "{text}");
+    assert!(
+        text.contains("at most that of the best of ROMIO and OMPIO"),
+        "{text}"
+    );
 }
 
 #[test]

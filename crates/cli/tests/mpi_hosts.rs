@@ -30,7 +30,9 @@ impl Hosts {
         let [one, other] = &hosts.names;
         let made = ip(&format!("netns add {one}"))
             && ip(&format!("netns add {other}"))
-            && ip(&format!("-n {one} link add eth0 type veth peer name eth0 netns {other}"));
+            && ip(&format!(
+                "-n {one} link add eth0 type veth peer name eth0 netns {other}"
+            ));
         for (name, address) in hosts.names.iter().zip(ADDRESSES) {
             if !(made
                 && ip(&format!("-n {name} link set lo up"))
@@ -101,9 +103,17 @@ fn launch(mpi: &str, agent: &Path) -> Vec<String> {
 fn processes_on_two_hosts_share_a_file() {
     let name = "processes_on_two_hosts_share_a_file";
     let binary = Path::new(env!("CARGO_BIN_EXE_trireme"));
-    let beside = |place: &str| binary.with_file_name(place).join("libtrireme_mpi.so").exists();
+    let beside = |place: &str| {
+        binary
+            .with_file_name(place)
+            .join("libtrireme_mpi.so")
+            .exists()
+    };
     if !beside("deps") && !binary.with_file_name("libtrireme_mpi.so").exists() {
-        return skip(name, "libtrireme_mpi.so is not built: cargo build -p trireme-mpiio");
+        return skip(
+            name,
+            "libtrireme_mpi.so is not built: cargo build -p trireme-mpiio",
+        );
     }
     let Some(hosts) = Hosts::new() else {
         return skip(name, "network namespaces cannot be made here");
@@ -153,7 +163,10 @@ fn processes_on_two_hosts_share_a_file() {
             if source == "where.c" {
                 assert_eq!(said.matches("host other").count(), 2, "{said}");
             } else {
-                assert!(said.contains("disk-directed"), "{source} under {mpi}: {said}");
+                assert!(
+                    said.contains("disk-directed"),
+                    "{source} under {mpi}: {said}"
+                );
             }
         }
     }

@@ -2,6 +2,7 @@
 //! moves all of it at once.
 
 mod access;
+mod bounce;
 mod directed;
 mod exchange;
 mod independent;
@@ -20,6 +21,7 @@ use crate::file::File;
 use crate::{Error, Group, Pending, Result, TransferOptions};
 
 use access::Access;
+pub(crate) use bounce::Bounce;
 pub(crate) use exchange::Door;
 use serve::Memory;
 
@@ -216,18 +218,17 @@ impl<'a> Collective<'a> {
 
     fn write_in_turn(&self, ticket: u64, data: &[u8]) -> Result<Report> {
         self.run(ticket, data.len(), |access| {
-            let packed;
-            let source = match access.pack(data) {
-                Some(bytes) => {
-                    packed = bytes;
-                    &packed[..]
-                }
-                None => &data[access.direct()],
-            };
             let inner = &self.file.inner;
             inner.wrote.store(true, Ordering::Relaxed);
-            let memory = Memory::source(source);
-            let report = self.carry_out(access, memory, true)?;
+            let report = if access.is_direct() {
+                self.carry_out(access, Memory::source(&data[access.direct()]), true)?
+            } else {
+                let mut packed = self.bounce(access);
+                access.pack(data, &mut packed);
+                let report = self.carry_out(access, Memory::source(&packed), true)?;
+                packed.keep();
+                report
+            };
             let end = access.part().file_span().end;
             inner.end.fetch_max(end, Ordering::Relaxed);
             Ok(report)
@@ -240,11 +241,21 @@ impl<'a> Collective<'a> {
                 let memory = Memory::target(&mut data[access.direct()]);
                 return self.carry_out(access, memory, false);
             }
-            let mut packed = vec![0; access.part().size() as usize];
+            let mut packed = self.bounce(access);
             let report = self.carry_out(access, Memory::target(&mut packed), false)?;
             access.unpack(&packed, data);
+            packed.keep();
             Ok(report)
         })
+    }
+
+    /// Memory for the bytes of a buffer in which they do not lie as in the file.
+    fn bounce(&self, access: &Access) -> bounce::Packed<'_> {
+        let length = access.direct().end;
+        self.group
+            .inner
+            .bounce
+            .take(&self.file.inner.cluster, length)
     }
 
     /// Starts a joint write; the buffer comes back. A member's collectives run one after the other, in

@@ -12,7 +12,7 @@ use trireme_net::{Connection, Deadline, Identity, Lease, NetError, Pool};
 use trireme_proto::message::group::{Absent, Gather, Gathered, Join, Joined, Lane, Seat};
 use trireme_proto::{Header, Op, limits};
 
-use crate::collective::Door;
+use crate::collective::{Bounce, Door};
 use crate::{Cluster, Error, Result};
 
 /// How much longer than a server we wait: its answer says who is missing, ours could not.
@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     gathers: AtomicU64,
     pub collectives: AtomicU64,
     pub queue: Queue,
+    /// Where bytes are packed that do not lie in the program's buffer as in the file.
+    pub bounce: Bounce,
     /// Where the other members reach this one's buffers.
     pub door: Mutex<Option<Door>>,
 }
@@ -156,6 +158,7 @@ impl Group {
             gathers: AtomicU64::new(0),
             collectives: AtomicU64::new(0),
             queue: Queue::default(),
+            bounce: Bounce::default(),
             door: Mutex::default(),
         };
         for server in servers {

@@ -48,7 +48,10 @@ fn a_dead_process_ends_the_run_and_leaves_the_cluster_as_it_was() {
 
 #[test]
 fn a_dead_process_is_an_mpi_error_for_those_who_survive_it() {
-    for (mpi, survive) in [("mpich", "-disable-auto-cleanup"), ("openmpi", "--enable-recovery")] {
+    for (mpi, survive) in [
+        ("mpich", "-disable-auto-cleanup"),
+        ("openmpi", "--enable-recovery"),
+    ] {
         let world = World::new();
         let Some(program) = world.compile(mpi, "survivors.c", &[]) else {
             continue;
@@ -61,7 +64,10 @@ fn a_dead_process_is_an_mpi_error_for_those_who_survive_it() {
             .unwrap();
         let said = said(&output);
         for rank in [0, 2] {
-            assert!(said.contains(&format!("rank {rank} survived")), "{mpi}: {said}");
+            assert!(
+                said.contains(&format!("rank {rank} survived")),
+                "{mpi}: {said}"
+            );
         }
         assert_ne!(output.status.code(), Some(124), "{mpi}: {said}");
     }

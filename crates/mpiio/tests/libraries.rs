@@ -61,10 +61,13 @@ fn parallel_hdf5_writes_the_same_file_as_elsewhere() {
 /// Where Debian has the parallel HDF5 for an MPI: options to compile with.
 fn hdf5(mpi: &str) -> Option<[String; 3]> {
     let include = format!("/usr/include/hdf5/{mpi}");
-    let library = std::fs::read_dir("/usr/lib").ok()?.flatten().find_map(|place| {
-        let folder = place.path().join("hdf5").join(mpi);
-        folder.join("libhdf5.so").exists().then_some(folder)
-    });
+    let library = std::fs::read_dir("/usr/lib")
+        .ok()?
+        .flatten()
+        .find_map(|place| {
+            let folder = place.path().join("hdf5").join(mpi);
+            folder.join("libhdf5.so").exists().then_some(folder)
+        });
     let there = Path::new(&include).exists();
     let library = library.filter(|_| there)?;
     Some([

@@ -88,29 +88,32 @@ impl Access {
         0..self.part.size() as usize
     }
 
-    /// The bytes in file order, if the buffer does not have them so already.
-    pub fn pack(&self, data: &[u8]) -> Option<Vec<u8>> {
-        let detour = self.detour.as_ref()?;
-        let mut bytes = match &detour.memory {
-            None => data[..self.direct().end].to_vec(),
-            Some(memory) => {
-                let mut bytes = vec![0; memory.size() as usize];
-                for run in memory.runs(memory.file_span()) {
-                    let (from, to, len) = (run.file as usize, run.view as usize, run.len as usize);
-                    bytes[to..to + len].copy_from_slice(&data[from..from + len]);
-                }
-                bytes
-            }
+    /// Copies the bytes of a buffer to `packed`, in file order.
+    pub fn pack(&self, data: &[u8], packed: &mut [u8]) {
+        let (order, memory) = match &self.detour {
+            None => (None, None),
+            Some(detour) => (detour.order.as_ref(), detour.memory.as_ref()),
         };
-        if let Some((view, range)) = &detour.order {
-            let mut ordered = Vec::with_capacity(bytes.len());
-            for (_, at, len) in pieces(view, range) {
-                let from = (at - range.start) as usize;
-                ordered.extend_from_slice(&bytes[from..from + len as usize]);
+        let Some((view, range)) = order else {
+            match memory {
+                None => packed.copy_from_slice(&data[self.direct()]),
+                Some(memory) => gather(memory, data, packed),
             }
-            bytes = ordered;
+            return;
+        };
+        let mut gathered;
+        let mut bytes = data;
+        if let Some(memory) = memory {
+            gathered = vec![0; packed.len()];
+            gather(memory, data, &mut gathered);
+            bytes = &gathered;
         }
-        Some(bytes)
+        let mut to = 0;
+        for (_, at, len) in pieces(view, range) {
+            let (from, len) = ((at - range.start) as usize, len as usize);
+            packed[to..to + len].copy_from_slice(&bytes[from..from + len]);
+            to += len;
+        }
     }
 
     /// Puts bytes in file order to where the buffer wants them; its other bytes stay.
@@ -140,6 +143,14 @@ impl Access {
                 }
             }
         }
+    }
+}
+
+/// The bytes that a part selects, one after the other.
+fn gather(memory: &Part, data: &[u8], into: &mut [u8]) {
+    for run in memory.runs(memory.file_span()) {
+        let (from, to, len) = (run.file as usize, run.view as usize, run.len as usize);
+        into[to..to + len].copy_from_slice(&data[from..from + len]);
     }
 }
 

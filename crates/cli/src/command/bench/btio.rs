@@ -29,9 +29,9 @@ pub struct Args {
     /// Processes, a square number
     #[arg(long, default_value = "4")]
     ranks: u32,
-    /// I/O servers of the cluster that is started
-    #[arg(long, default_value = "4")]
-    servers: u32,
+    /// I/O servers of the cluster that is started; default: one for each processor, at most 4
+    #[arg(long)]
+    servers: Option<u32>,
     /// Beside which MPI-IO on local files
     #[arg(long, value_delimiter = ',', default_value = "romio,ompio")]
     against: Vec<Peer>,
@@ -103,27 +103,29 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         "the MPI program cannot use {}: give --dir a directory without spaces",
         own_path.display()
     );
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let servers = args.servers.unwrap_or(processors.clamp(1, 4) as u32);
     let (running, cluster) = match &context.cluster {
         Some(cluster) => (None, cluster.clone()),
         None => {
             let mut up = trireme::local::Up::new(own_path.join("cluster"));
             up.publish = false;
-            up.servers = Some(args.servers);
+            up.servers = Some(servers);
             let running = up.start()?;
             let cluster = running.dir().to_string_lossy().into_owned();
             (Some(running), cluster)
         }
     };
-    let servers = running.as_ref().map_or_else(Vec::new, |running| {
+    let pids = running.as_ref().map_or_else(Vec::new, |running| {
         let servers = running.servers().iter();
         servers.map(trireme::local::Process::pid).collect()
     });
     eprintln!("compiling and starting the MPI programs ...");
-    let mut contestants = contestants(args, &own_path, &cluster, servers)?;
+    let mut contestants = contestants(args, &own_path, &cluster, pids)?;
     let rounds = if args.quick { QUICK.1 } else { args.rounds };
     println!(
-        "{} ranks, {} servers, {rounds} runs each in turn (medians), page cache warm, every step verified",
-        args.ranks, args.servers
+        "{} ranks, {servers} servers, {rounds} runs each in turn (medians), page cache warm, every step verified",
+        args.ranks
     );
     println!("{}", report::header());
     let mut cells = Vec::new();
@@ -137,7 +139,10 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         // The first round warms everything and does not count.
         for round in 0..=rounds {
             for (cell, one) in group.iter_mut().zip(&mut contestants) {
-                tell(&format!("class {class:?}: {} ({round} of {rounds})", one.method));
+                tell(&format!(
+                    "class {class:?}: {} ({round} of {rounds})",
+                    one.method
+                ));
                 let run = one.run(grid, steps, round)?;
                 if round == 0 {
                     cell.verified &= run.verified;
@@ -161,7 +166,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     let targets = vec![report::judge(&cells)];
     report::print(&targets, &peers);
     if let Some(path) = &args.json {
-        let json = report::json(&cells, &targets, &peers, args.servers);
+        let json = report::json(&cells, &targets, &peers, servers);
         std::fs::write(path, format!("{json:#}\n"))
             .with_context(|| format!("write {}", path.display()))?;
     }

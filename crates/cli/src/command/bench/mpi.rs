@@ -120,12 +120,7 @@ impl Program {
 
     /// Starts it; `pipes`, a directory to be made, holds the conversation. With a cluster, its files are
     /// trireme's as `trireme mpi-run` makes them so.
-    pub fn start(
-        &self,
-        pipes: &Path,
-        ranks: u32,
-        cluster: Option<&str>,
-    ) -> anyhow::Result<Squad> {
+    pub fn start(&self, pipes: &Path, ranks: u32, cluster: Option<&str>) -> anyhow::Result<Squad> {
         std::fs::create_dir(pipes)?;
         let pipe = |name: &str, rank: u32| -> anyhow::Result<PathBuf> {
             let path = pipes.join(format!("{name}.{rank}"));

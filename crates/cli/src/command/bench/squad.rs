@@ -151,7 +151,12 @@ impl Squad {
             verified: verified.iter().all(|words| words.starts_with('1')),
             words: verified
                 .iter()
-                .map(|words| words.split_once(' ').map_or("", |(_, rest)| rest).to_owned())
+                .map(|words| {
+                    words
+                        .split_once(' ')
+                        .map_or("", |(_, rest)| rest)
+                        .to_owned()
+                })
                 .collect(),
         })
     }

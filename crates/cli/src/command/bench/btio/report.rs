@@ -111,7 +111,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 pub fn judge(cells: &[Cell]) -> Target {
     let counts = |cell: &&Cell| cell.class == "A" && cell.ranks == 4 && cell.complete;
     let ours = cells.iter().filter(counts).find(|cell| cell.method == OURS);
-    let peers = cells.iter().filter(counts).filter(|cell| cell.method != OURS);
+    let peers = cells
+        .iter()
+        .filter(counts)
+        .filter(|cell| cell.method != OURS);
     let best = peers.min_by(|a, b| a.io_s.total_cmp(&b.io_s));
     let (measured, pass) = match (ours, best) {
         (Some(ours), Some(best)) => (
@@ -128,7 +131,10 @@ pub fn judge(cells: &[Cell]) -> Target {
             ),
             Some(ours.io_s <= best.io_s),
         ),
-        _ => ("needs class A, 4 ranks, all steps and a peer".to_owned(), None),
+        _ => (
+            "needs class A, 4 ranks, all steps and a peer".to_owned(),
+            None,
+        ),
     };
     Target {
         what: "class A on 4 ranks: I/O time at most that of the best of ROMIO and OMPIO".to_owned(),
