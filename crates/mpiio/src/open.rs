@@ -159,6 +159,7 @@ fn open_in(
         reports: wanted("TRIREME_REPORT").then(Mutex::default),
         comm,
     };
+    open.meet()?;
     if amode & mode::APPEND != 0 {
         let size = open.file.size().map_err(Failure::from);
         let set = size.and_then(|size| {
@@ -280,7 +281,27 @@ impl Open {
         self.alone.drain();
     }
 
-    /// The processes of the file as a group of the cluster's; they meet with the first collective.
+    /// The processes meet as a group, so that the first collective need not wait for it and a process
+    /// that dies is missed from now on; and they hear how long the file is.
+    fn meet(&self) -> Result<()> {
+        if self.comm.size == 1 {
+            return Ok(());
+        }
+        let asks = self.comm.rank == 0 && self.amode & mode::WRONLY == 0;
+        let met = self.group().and_then(|group| {
+            let size = if asks { self.file.size()? } else { 0 };
+            Ok((group, size))
+        });
+        // Watched only when all of them are: they must do the same.
+        let (group, size) = self.comm.agree(met)?;
+        self.comm.watch(group);
+        let size = self.comm.broadcast(size.to_le_bytes())?;
+        self.known.fetch_max(u64::from_le_bytes(size), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The processes of the file as a group of the cluster's; a process alone joins with its first
+    /// collective.
     pub fn group(&self) -> Result<Group> {
         let mut group = lock(&self.group);
         if let Some(group) = group.as_ref() {
@@ -289,7 +310,6 @@ impl Open {
         let name = format!("mpi-{:016x}", self.number);
         let joined = Group::join(&self.cluster, &name, self.comm.rank, self.comm.size)?;
         *group = Some(joined.clone());
-        self.comm.watch(joined.clone());
         Ok(joined)
     }
 
