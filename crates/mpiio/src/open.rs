@@ -296,7 +296,8 @@ impl Open {
         let (group, size) = self.comm.agree(met)?;
         self.comm.watch(group);
         let size = self.comm.broadcast(size.to_le_bytes())?;
-        self.known.fetch_max(u64::from_le_bytes(size), Ordering::Relaxed);
+        self.known
+            .fetch_max(u64::from_le_bytes(size), Ordering::Relaxed);
         Ok(())
     }
 

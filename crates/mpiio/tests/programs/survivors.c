@@ -1,8 +1,10 @@
-/* A process dies, and its launcher lets the others live: the collective that they are in is an error by
+/* A process dies, and its launcher lets the others live, or it is cut off the cluster: the collective that they are in is an error by
    the file's handler, so is the next one, at once; what each does alone still works.
-   Arguments: file, the start of the names of files to make at the end. */
+   Arguments: file, the start of the names of files to make at the end, "dies" or "cut-off". */
 #include "check.h"
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static char bytes[1 << 16];
@@ -15,6 +17,29 @@ static void handle(MPI_File *file, int *code, ...)
     handled++;
 }
 
+/* Ends every connection of this process to a server. */
+static void cut_off(void)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_un peer = { 0 };
+        socklen_t length = sizeof peer;
+        if (!getpeername(fd, (struct sockaddr *)&peer, &length) && peer.sun_family == AF_UNIX
+            && strstr(peer.sun_path, "/cluster/"))
+            shutdown(fd, SHUT_RDWR);
+    }
+}
+
+static void wait_for_the_others(const char *end)
+{
+    char name[4096];
+    for (int other = 0; other < size; other++) {
+        snprintf(name, sizeof name, "%s.%d", end, other);
+        while (other != 1 && access(name, F_OK))
+            usleep(10000);
+    }
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -25,8 +50,12 @@ int main(int argc, char **argv)
     OK(MPI_File_set_errhandler(file, handler));
     OK(MPI_File_write_at_all(file, mine, bytes, sizeof bytes, MPI_BYTE, MPI_STATUS_IGNORE));
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 1)
+    if (rank == 1 && !strcmp(argv[3], "dies"))
         raise(SIGKILL);
+    if (rank == 1) {
+        cut_off();
+        wait_for_the_others(argv[2]);
+    }
     int code = MPI_File_write_at_all(file, mine, bytes, sizeof bytes, MPI_BYTE, MPI_STATUS_IGNORE);
     CHECK(class_of(code) == MPI_ERR_IO);
     CHECK(handled == 1);
@@ -43,10 +72,5 @@ int main(int argc, char **argv)
     char name[4096];
     snprintf(name, sizeof name, "%s.%d", argv[2], rank);
     fclose(fopen(name, "w"));
-    for (int other = 0; other < size; other++) {
-        snprintf(name, sizeof name, "%s.%d", argv[2], other);
-        while (other != 1 && access(name, F_OK))
-            usleep(10000);
-    }
-    _exit(0);
+    wait_for_the_others(argv[2]);
 }

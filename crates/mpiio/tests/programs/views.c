@@ -242,16 +242,26 @@ int main(int argc, char **argv)
     OK(MPI_File_set_view(file, 8192 + 64 * rank, MPI_LONG, sparse, "external32", MPI_INFO_NULL));
     OK(MPI_File_get_type_extent(file, MPI_LONG, &extent));
     CHECK(extent == outside);
-    OK(MPI_File_write_all(file, three, 3, MPI_LONG, &status));
-    CHECK(items(&status, MPI_LONG) == 3);
-    OK(MPI_File_get_position(file, &place));
-    CHECK(place == 3);
-    OK(MPI_File_read_at_all(file, 0, three_again, 3, MPI_LONG, &status));
-    CHECK(items(&status, MPI_LONG) == 3);
-    CHECK(!memcmp(three, three_again, sizeof three));
-    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
-    OK(MPI_File_read_at(file, 8192 + 64 * rank + 4 * outside, raw, outside, MPI_BYTE, &status));
-    CHECK(raw[outside - 4] == 1 && raw[outside - 3] == 2 && raw[outside - 2] == 3 && raw[outside - 1] == 4);
+    char packed[64];
+    MPI_Aint used = 0;
+    OK(MPI_Pack_external("external32", three, 3, MPI_LONG, packed, sizeof packed, &used));
+    if (used == 3 * outside) {
+        OK(MPI_File_write_all(file, three, 3, MPI_LONG, &status));
+        CHECK(items(&status, MPI_LONG) == 3);
+        OK(MPI_File_get_position(file, &place));
+        CHECK(place == 3);
+        OK(MPI_File_read_at_all(file, 0, three_again, 3, MPI_LONG, &status));
+        CHECK(items(&status, MPI_LONG) == 3);
+        CHECK(!memcmp(three, three_again, sizeof three));
+        OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        OK(MPI_File_read_at(file, 8192 + 64 * rank + 4 * outside, raw, outside, MPI_BYTE, &status));
+        CHECK(raw[outside - 4] == 1 && raw[outside - 3] == 2 && raw[outside - 2] == 3 && raw[outside - 1] == 4);
+    } else {
+        /* Open MPI 4 writes other sizes than it says. */
+        int refused = MPI_File_write_all(file, three, 3, MPI_LONG, &status);
+        CHECK(class_of(refused) == MPI_ERR_CONVERSION);
+        OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    }
     OK(MPI_Type_free(&sparse));
 
     /* what is refused */
