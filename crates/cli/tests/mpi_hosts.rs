@@ -178,7 +178,7 @@ fn compile(world: &World, mpi: &str, source: &str) -> Option<PathBuf> {
         .join("../mpiio/tests/programs")
         .join(source);
     let compiled = Command::new(format!("mpicc.{mpi}"))
-        .arg("-o")
+        .args(["-w", "-o"])
         .arg(&program)
         .arg(&path)
         .status();
