@@ -354,7 +354,7 @@ pub fn close(number: usize) -> Result<()> {
     open.print_reports();
     let shared = open.forget_shared();
     let (rank, path, amode) = (open.comm.rank, open.path.clone(), open.amode);
-    let closed = match Arc::try_unwrap(open) {
+    match Arc::try_unwrap(open) {
         Ok(open) => {
             let Open {
                 file,
@@ -383,6 +383,5 @@ pub fn close(number: usize) -> Result<()> {
             Class::FileInUse,
             format!("{path}: another thread still uses the file"),
         )),
-    };
-    closed
+    }
 }

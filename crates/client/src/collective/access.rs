@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(access.part().size(), 8);
         let data: Vec<u8> = (0..20).collect();
         // View bytes 1..9 are memory bytes 12..17, 2..5; in the file: 21, 22, 0, 1, 10..14.
-        let packed = access.pack(&data).unwrap();
+        let mut packed = [0; 8];
+        access.pack(&data, &mut packed);
         assert_eq!(packed, [14, 15, 16, 2, 3, 4, 12, 13]);
         let mut back = vec![99; 20];
         access.unpack(&packed, &mut back);

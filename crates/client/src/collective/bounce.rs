@@ -78,3 +78,30 @@ impl Packed<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_memory_is_used_again_and_lost_memory_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = crate::embedded::Embedded::start(dir.path(), 1).unwrap();
+        let cluster = embedded.connect().unwrap();
+        let bounce = Bounce::default();
+        let mut first = bounce.take(&cluster, 5000);
+        first[4999] = 7;
+        assert_eq!(first.len(), 5000);
+        first.keep();
+        // Longer, and still within what was rounded up to.
+        let again = bounce.take(&cluster, 8000);
+        assert_eq!((again.len(), again[4999]), (8000, 7));
+        drop(again);
+        assert!(bounce.take(&cluster, 5000).iter().all(|byte| *byte == 0));
+        let large = bounce.take(&cluster, KEPT + 1);
+        assert!(matches!(large.memory, Memory::Own(_)));
+        large.keep();
+        assert!(bounce.0.lock().unwrap().is_none());
+        assert!(bounce.take(&cluster, 0).is_empty());
+    }
+}
