@@ -105,16 +105,15 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     );
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let servers = args.servers.unwrap_or(processors.clamp(1, 4) as u32);
-    let (running, cluster) = match &context.cluster {
-        Some(cluster) => (None, cluster.clone()),
-        None => {
-            let mut up = trireme::local::Up::new(own_path.join("cluster"));
-            up.publish = false;
-            up.servers = Some(servers);
-            let running = up.start()?;
-            let cluster = running.dir().to_string_lossy().into_owned();
-            (Some(running), cluster)
-        }
+    let (running, cluster) = if let Some(cluster) = &context.cluster {
+        (None, cluster.clone())
+    } else {
+        let mut up = trireme::local::Up::new(own_path.join("cluster"));
+        up.publish = false;
+        up.servers = Some(servers);
+        let running = up.start()?;
+        let cluster = running.dir().to_string_lossy().into_owned();
+        (Some(running), cluster)
     };
     let pids = running.as_ref().map_or_else(Vec::new, |running| {
         let servers = running.servers().iter();

@@ -218,7 +218,9 @@ mod tests {
         assert_eq!(target.pass, Some(false));
         assert!(target.measured.starts_with("1.07x"), "{target:?}");
         assert_eq!(judge(&cells[..2]).pass, Some(true));
-        cells.iter_mut().for_each(|cell| cell.complete = false);
+        for cell in &mut cells {
+            cell.complete = false;
+        }
         assert_eq!(judge(&cells).pass, None);
     }
 
