@@ -188,5 +188,29 @@ int main(int argc, char **argv)
     CHECK(class_of(MPI_File_read_at(file, 0, in, 1, MPI_INT, &status)) == MPI_ERR_UNSUPPORTED_OPERATION);
     OK(MPI_File_read_shared(file, in, 1, MPI_INT, &status));
     OK(MPI_File_close(&file));
+
+    /* a file for each process, then what the next rank wrote, in its file and in the shared one */
+    char own[4096];
+    int next = (rank + 1) % size;
+    fill(11);
+    snprintf(own, sizeof own, "%s.%d", path, rank);
+    OK(MPI_File_open(MPI_COMM_SELF, own, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    OK(MPI_File_write_at_all(file, 0, out, sizeof out, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    file = opened(MPI_MODE_RDWR);
+    OK(MPI_File_write_at_all(file, mine * 4, out, sizeof out, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int i = 0; i < N; i++)
+        out[i] = 11 * 1000003 + next * 7919 + i;
+    OK(MPI_File_read_at(file, (MPI_Offset)next * sizeof in, in, sizeof in, MPI_BYTE, &status));
+    same();
+    OK(MPI_File_close(&file));
+    snprintf(own, sizeof own, "%s.%d", path, next);
+    OK(MPI_File_open(MPI_COMM_SELF, own, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    memset(in, 0, sizeof in);
+    OK(MPI_File_read_at_all(file, 0, in, sizeof in, MPI_BYTE, &status));
+    same();
+    OK(MPI_File_close(&file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_delete(own, MPI_INFO_NULL));
     return finish();
 }
