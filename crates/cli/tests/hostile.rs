@@ -5,6 +5,7 @@ mod support;
 use std::io::{IoSlice, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{Barrier, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use support::{Random, World, resident, world};
@@ -55,6 +56,7 @@ fn honest_work(cluster: &Cluster, times: usize) -> Duration {
 
 #[test]
 fn without_the_key_and_without_a_grant_nothing_is_done() {
+    let _together = beside_others();
     let world = world(2);
     let right = world.local.descriptor().unwrap();
     let options = Options {
@@ -84,6 +86,8 @@ fn without_the_key_and_without_a_grant_nothing_is_done() {
         Op::REMOVE,
         Op::READ_VIEW,
         Op::WRITE_VIEW,
+        Op::ALLOCATE,
+        Op::SEEK,
     ];
     for round in 0..2000 {
         let mut header = Header::request(operations[round % operations.len()]);
@@ -104,6 +108,7 @@ fn without_the_key_and_without_a_grant_nothing_is_done() {
 
 #[test]
 fn garbage_closes_its_own_connection_and_costs_no_memory() {
+    let _together = beside_others();
     let world = world(2);
     let cluster = world.client();
     honest_work(&cluster, 50);
@@ -160,76 +165,109 @@ fn garbage_closes_its_own_connection_and_costs_no_memory() {
     assert!(grown < 10 << 20, "the server grew by {grown} bytes");
 }
 
+/// Latencies and shares mean something only while no other test runs beside: who measures takes this
+/// alone, everybody else together.
+static QUIET: RwLock<()> = RwLock::new(());
+
+fn beside_others() -> RwLockReadGuard<'static, ()> {
+    QUIET.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    QUIET.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The time below which all but one in a hundred stay.
-fn p99(times: &mut [Duration]) -> Duration {
+fn p99(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort();
     times[times.len() * 99 / 100]
+}
+
+/// Peers that send a byte a second and never finish their hello; whoever is put out is replaced.
+struct SlowPeers {
+    path: PathBuf,
+    peers: Vec<(UnixStream, Instant)>,
+    put_out: u64,
+    longest: Duration,
+}
+
+impl SlowPeers {
+    /// Fills up to `count` and gives each its byte.
+    fn second(&mut self, count: usize) {
+        self.peers.retain_mut(|(stream, since)| {
+            let alive = stream.write_all(b"x").is_ok();
+            self.put_out += u64::from(!alive);
+            self.longest = self.longest.max(since.elapsed());
+            alive
+        });
+        while self.peers.len() < count {
+            let Ok(stream) = UnixStream::connect(&self.path) else {
+                break;
+            };
+            stream.set_nonblocking(true).unwrap();
+            self.peers.push((stream, Instant::now()));
+        }
+    }
 }
 
 #[test]
 fn peers_that_never_finish_their_hello_are_put_out() {
     const SLOW: usize = 500;
-    // A minute as a soak; the servers' patience with one peer is five seconds.
-    let attack = Duration::from_secs(support::times(12));
+    let _alone = alone();
+    let attack = Duration::from_secs(support::times(60));
     let world = world(2);
     let cluster = world.client();
-    let path = socket(&world, 0);
-    let honest = |until: Duration, between: &mut dyn FnMut()| {
+    // Honest work in each second, and the slowest one in a hundred of that second.
+    let honest = |seconds: Duration, each_second: &mut dyn FnMut()| {
         let begin = Instant::now();
-        let mut times = Vec::new();
-        while begin.elapsed() < until {
-            between();
-            for _ in 0..20 {
+        let (mut all, mut worst) = (Vec::new(), Vec::new());
+        while begin.elapsed() < seconds {
+            each_second();
+            let second = Instant::now();
+            let mut times = Vec::new();
+            while second.elapsed() < Duration::from_secs(1) {
                 times.push(honest_work(&cluster, 1));
             }
+            worst.push(p99(&times));
+            all.extend(times);
         }
-        times
+        worst.sort();
+        (p99(&all), worst[worst.len() / 2])
     };
-    let mut quiet = honest(Duration::from_secs(3), &mut || {});
-    // Always 500 of them, each with a byte a second; whoever is put out is replaced.
-    let mut slow: Vec<(UnixStream, Instant)> = Vec::new();
-    let mut put_out = 0u64;
-    let mut longest = Duration::ZERO;
-    let mut last = Instant::now();
-    let mut pressed = honest(attack, &mut || {
-        while slow.len() < SLOW {
-            let Ok(stream) = UnixStream::connect(&path) else {
-                break;
-            };
-            stream.set_nonblocking(true).unwrap();
-            slow.push((stream, Instant::now()));
-        }
-        if last.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        last = Instant::now();
-        slow.retain_mut(|(stream, since)| {
-            let alive = stream.write_all(b"x").is_ok();
-            put_out += u64::from(!alive);
-            longest = longest.max(since.elapsed());
-            alive
-        });
-    });
-    assert!(put_out >= SLOW as u64, "only {put_out} were put out");
+    let quiet = honest(Duration::from_secs(10), &mut || {});
+    let mut slow = SlowPeers {
+        path: socket(&world, 0),
+        peers: Vec::new(),
+        put_out: 0,
+        longest: Duration::ZERO,
+    };
+    let pressed = honest(attack, &mut || slow.second(SLOW));
+    let (put_out, longest) = (slow.put_out, slow.longest);
+    let times = pressed.1.as_secs_f64() / quiet.1.as_secs_f64();
+    println!(
+        "{put_out} slow peers put out in {attack:?}, the longest after {longest:?}; honest create, write \
+         and read, p99 of the median second: {:?} without them, {:?} with them ({times:.2}x); of all: \
+         {:?}, {:?}",
+        quiet.1, pressed.1, quiet.0, pressed.0
+    );
+    // Each is replaced as soon as it is out, so all of them go at least once in ten seconds.
+    let least = SLOW as u64 * (attack.as_secs() / 10 - 1);
+    assert!(put_out >= least, "only {put_out} of {least} were put out");
     assert!(
         longest < Duration::from_secs(10),
         "one stayed for {longest:?}"
     );
-    let (quiet, pressed) = (p99(&mut quiet), p99(&mut pressed));
-    println!(
-        "{put_out} slow peers put out, the longest after {longest:?}; honest create, write and read: \
-         p99 {quiet:?} without them, {pressed:?} with them ({:.1}x)",
-        pressed.as_secs_f64() / quiet.as_secs_f64()
-    );
-    // Figures are for the eye; this is the difference between a nuisance and an outage.
+    // Of the median second: what else the machine does for a few seconds is not the peers' doing.
     assert!(
-        pressed < quiet * 10 + Duration::from_millis(250),
-        "{quiet:?} became {pressed:?}"
+        times < 2.0,
+        "honest p99 became {times:.2} times what it was"
     );
 }
 
 #[test]
 fn a_frame_that_never_ends_is_cut_off() {
+    let _together = beside_others();
     let world = world(1);
     let cluster = world.client();
     let connection = connect(&world, 0);
@@ -261,6 +299,7 @@ fn a_frame_that_never_ends_is_cut_off() {
 
 #[test]
 fn five_hundred_idle_and_sixty_four_busy_clients_are_served() {
+    let _together = beside_others();
     let world = world(4);
     let idle: Vec<Vec<Connection>> = (0..500)
         .map(|_| (0..4).map(|server| connect(&world, server)).collect())
@@ -310,6 +349,7 @@ fn five_hundred_idle_and_sixty_four_busy_clients_are_served() {
 fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     const CLIENTS: usize = 1000;
     const BYTES: usize = 1 << 20;
+    let _alone = alone();
     let world = world(4);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if limit.maximum.is_some_and(|maximum| maximum < 16_384) {
@@ -330,14 +370,20 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     // All clients' bytes are pieces of these: no memory per client but what it reads into.
     let pool = Random::new(3).bytes(BYTES + CLIENTS * 512);
     let begin = Instant::now();
+    // All are connected before the first one works, so that nobody has the servers to himself.
+    let start = Barrier::new(CLIENTS);
+    let began = OnceLock::new();
     let times: Vec<Duration> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let (world, data) = (&world, &pool[client * 512..][..BYTES]);
+                let (start, began) = (&start, &began);
                 let work = move || {
                     let cluster = world.client();
-                    let begin = Instant::now();
                     let file = cluster.create(format!("/many-{client}")).unwrap();
+                    file.write_at(&[0; 4 << 16], 0).unwrap();
+                    start.wait();
+                    let begin = *began.get_or_init(Instant::now);
                     file.write_at(data, 0).unwrap();
                     let mut back = vec![0; BYTES / 4];
                     for (part, data) in data.chunks(back.len()).enumerate() {
@@ -362,6 +408,7 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     });
     let took = begin.elapsed();
     let (fast, slow) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    let unfair = slow.as_secs_f64() / fast.as_secs_f64();
     let memory: Vec<u64> = world
         .local
         .servers()
@@ -369,8 +416,12 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
         .map(|server| resident(server.pid()) >> 20)
         .collect();
     println!(
-        "1000 clients in {took:?}: fastest {fast:?}, slowest {slow:?}, resident MiB {memory:?}"
+        "1000 clients in {took:?}: fastest {fast:?}, slowest {slow:?} ({unfair:.1}x), resident MiB {memory:?}"
     );
     assert!(memory.iter().all(|mib| *mib < 1024), "{memory:?} MiB");
     assert!(took < Duration::from_mins(2), "took {took:?}");
+    assert!(
+        unfair <= 5.0,
+        "the slowest took {unfair:.1} times the fastest"
+    );
 }
