@@ -437,8 +437,7 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
         shares.iter().sum::<u64>()
     );
     assert!(memory.iter().all(|mib| *mib < 1024), "{memory:?} MiB");
-    // Not of the two extremes: that all clients are threads of one process, with one table of memory and
-    // two processors, starves a few of them for seconds, before their requests leave.
+    // Not of the two extremes: on two processors a few of the thousand threads stand still for seconds.
     assert!(high <= 5 * low, "shares of {low} to {high} pieces");
 }
 
