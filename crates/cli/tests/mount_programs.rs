@@ -31,7 +31,6 @@ fn fio_verifies_what_it_wrote() {
 }
 
 #[test]
-#[ignore = "hdd: its alarm interrupts a truncation (EINTR), which it takes for a failure; those after it were not reached"]
 fn stress_ng_finds_nothing() {
     let test = "stress_ng_finds_nothing";
     if !have(test, &["stress-ng"]) {

@@ -2,6 +2,7 @@
 
 mod access;
 mod attribute;
+mod behind;
 mod caller;
 mod data;
 mod directory;
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     no_atime: bool,
     nodes: Nodes,
     handles: Handles,
+    early: behind::Quota,
     waiters: Waiters,
     notifier: OnceLock<Notifier>,
     /// The kernel maps files that are open for direct I/O.
@@ -74,6 +76,7 @@ impl Fs {
             no_atime: options.no_atime || options.read_only,
             nodes: Nodes::default(),
             handles: Handles::default(),
+            early: behind::Quota::default(),
             waiters: Waiters::default(),
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),

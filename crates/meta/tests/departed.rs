@@ -177,3 +177,72 @@ fn calls_are_remembered_until_their_client_has_been_away_for_long() {
     let again = numbered(&second, &who, 256 + 7, create("/a"));
     assert_eq!(errno(again), Some(Errno::Exist));
 }
+
+/// I/O servers that take their time: a truncation ends when it is told to.
+struct Slow {
+    begun: std::sync::Barrier,
+    end: std::sync::Barrier,
+}
+
+impl trireme_meta::Subfiles for Slow {
+    fn remove(
+        &self,
+        _: u64,
+        _: &trireme_proto::message::meta::Layout,
+    ) -> Result<(), trireme_meta::failure::Failure> {
+        Ok(())
+    }
+
+    fn truncate(
+        &self,
+        _: u64,
+        _: &trireme_proto::message::meta::Layout,
+        _: u64,
+    ) -> Result<(), trireme_meta::failure::Failure> {
+        self.begun.wait();
+        self.end.wait();
+        Ok(())
+    }
+
+    fn size(&self, _: u64, _: &trireme_proto::message::meta::Layout) -> Result<u64, Failure> {
+        Ok(10)
+    }
+}
+
+#[test]
+fn a_sweep_leaves_a_truncation_alone_that_is_under_way() {
+    let (manager, _) = manager(Arc::new(Memory::default()));
+    let slow = Arc::new(Slow {
+        begun: std::sync::Barrier::new(2),
+        end: std::sync::Barrier::new(2),
+    });
+    manager.connect_subfiles(slow.clone());
+    // Something else is to be done: else it does not sweep.
+    manager.call(&root(), create("/g")).unwrap();
+    let place = Place::path("/g");
+    manager.call(&root(), Request::Unlink { place }).unwrap();
+    manager.call(&root(), create("/f")).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let in_parallel = |request| {
+        let call = Call {
+            caller: None,
+            serial: 0,
+            soft: false,
+            request,
+        };
+        let send = send.clone();
+        manager.submit(&root(), call, move |result| {
+            // Nobody listens when the test has failed.
+            let _ = send.send(result);
+        });
+    };
+    in_parallel(truncate(10));
+    slow.begun.wait();
+    // It finds the truncation on the list of what is to be done, and somebody at it.
+    in_parallel(Request::Reap);
+    let heard = receive.recv_timeout(Duration::from_secs(60));
+    heard.expect("the sweep hangs").unwrap();
+    slow.end.wait();
+    let heard = receive.recv_timeout(Duration::from_secs(60));
+    heard.expect("the truncation hangs").unwrap();
+}

@@ -50,6 +50,7 @@ impl Inner {
     pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
         if !entry.attr.settled && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
+            self.nodes.behind(inode).drain();
             let known = self.nodes.with(inode, |node| node.grant).flatten();
             let grant = if let Some(grant) = known {
                 grant
@@ -159,6 +160,7 @@ impl Inner {
         let inode = request.header.nodeid;
         let has = |bit| what.valid & bit != 0;
         let mut result = None;
+        self.nodes.behind(inode).drain();
         if has(set::SIZE) {
             result = Some(self.truncate(request, &what)?);
         }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use trireme_proto::message::meta::LockRange;
 
 use super::handle::Handle;
-use super::{Inner, Outcome, errno, library_errno, now};
-use crate::kernel::abi::{self, CopyFileRangeIn, InHeader, ReadIn, WriteIn, WriteOut};
+use super::{Inner, Outcome, behind, errno, library_errno, now};
+use crate::kernel::abi::{self, CopyFileRangeIn, ReadIn, WriteIn, WriteOut};
 use crate::kernel::{Reply, Request};
 
 /// Bytes that one `copy_file_range` copies at most: a signal need not wait longer.
@@ -44,6 +44,8 @@ impl Inner {
                 return;
             }
         };
+        let end = what.offset.saturating_add(u64::from(what.size));
+        handle.behind.wait_for(&(what.offset..end));
         with_buffer(what.size as usize, |buffer| {
             match handle.file.read_at(buffer, what.offset) {
                 Ok(got) => {
@@ -60,48 +62,91 @@ impl Inner {
     }
 
     pub(super) fn write(&self, request: &Request<'_>, reply: Reply) {
-        let result = request.take::<WriteIn>().and_then(|(what, data)| {
+        let taken = request.take::<WriteIn>().and_then(|(what, data)| {
             let handle = self.handles.file(what.fh)?;
             let data = data.get(..what.size as usize).ok_or(libc::EINVAL)?;
-            self.write_now(&request.header, &handle, &what, data)?;
-            Ok(WriteOut {
-                size: what.size,
-                padding: 0,
-            })
+            handle.behind.news(&handle.heard)?;
+            if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
+                self.strip_set_id(&request.header, handle.inode)?;
+            }
+            Ok((what, data, handle))
         });
-        reply.result(result);
-    }
-
-    fn write_now(
-        &self,
-        header: &InHeader,
-        handle: &Handle,
-        what: &WriteIn,
-        data: &[u8],
-    ) -> Outcome<()> {
-        if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
-            self.strip_set_id(header, handle.inode)?;
-        }
-        let _awake = handle.awake()?;
-        let offset = if handle.append && what.flags as i32 & libc::O_APPEND != 0 {
-            self.append(handle, data)?
-        } else {
-            let wrote = handle.file.write_at(data, what.offset);
-            wrote.map_err(|error| library_errno(&error))?;
-            what.offset
+        let (what, data, handle) = match taken {
+            Ok(taken) => taken,
+            Err(errno) => {
+                reply.error(errno);
+                return;
+            }
         };
-        self.note_written(handle, offset, data.len() as u64);
-        Ok(())
+        let done = WriteOut {
+            size: what.size,
+            padding: 0,
+        };
+        if handle.append && what.flags as i32 & libc::O_APPEND != 0 {
+            let result = self.append(&handle, data);
+            reply.result(result.map(|()| done));
+            return;
+        }
+        let writing = handle
+            .behind
+            .begin(what.offset..what.offset.saturating_add(u64::from(what.size)));
+        let awake = match handle.awake() {
+            Ok(awake) => awake,
+            Err(errno) => {
+                drop(writing);
+                reply.error(errno);
+                return;
+            }
+        };
+        // Openings that read through the page cache must not find old bytes there after the answer.
+        let watched = handle.direct
+            && self.nodes.with(handle.inode, |node| node.cached_opens > 0) == Some(true);
+        let may_wait = !handle.prompt
+            && !watched
+            && data.len() >= behind::LONG
+            && what.write_flags & abi::WRITE_CACHE == 0;
+        let early = may_wait.then(|| self.early.take()).flatten();
+        let mut reply = Some(reply);
+        if early.is_some()
+            && let Some(reply) = reply.take()
+        {
+            reply.give(&done);
+        }
+        let result = handle.file.write_at(data, what.offset);
+        drop(awake);
+        let result = result.map_err(|error| library_errno(&error));
+        if result.is_ok() {
+            self.note_time(handle.inode);
+        }
+        match (&reply, result) {
+            (None, Err(errno)) => writing.failed(errno),
+            // Before the kernel is told to forget: it waits for reads, which wait for this.
+            _ => drop(writing),
+        }
+        if result.is_ok() {
+            self.forget_cached(&handle, what.offset, data.len() as u64);
+        }
+        if let Some(reply) = reply {
+            reply.result(result.map(|()| done));
+        }
     }
 
     /// Bytes of a file changed.
     pub(super) fn note_written(&self, handle: &Handle, offset: u64, length: u64) {
-        let cached = self.nodes.with(handle.inode, |node| {
+        self.note_time(handle.inode);
+        self.forget_cached(handle, offset, length);
+    }
+
+    fn note_time(&self, inode: u64) {
+        self.nodes.with(inode, |node| {
             node.written = Some(now());
             node.times_set = false;
-            node.cached_opens > 0
         });
-        // Others on this mount read it through the page cache, which these bytes did not go through.
+    }
+
+    /// Others on this mount read through the page cache, which these bytes did not go through.
+    fn forget_cached(&self, handle: &Handle, offset: u64, length: u64) {
+        let cached = self.nodes.with(handle.inode, |node| node.cached_opens > 0);
         if handle.direct
             && cached == Some(true)
             && let Some(notifier) = self.notifier.get()
@@ -111,7 +156,8 @@ impl Inner {
     }
 
     /// Writes at the end, wherever that is now: appenders of all mounts take turns.
-    fn append(&self, handle: &Handle, data: &[u8]) -> Outcome<u64> {
+    fn append(&self, handle: &Handle, data: &[u8]) -> Outcome<()> {
+        let _awake = handle.awake()?;
         let turn = LockRange {
             inode: handle.inode | APPEND_LOCK,
             owner: 0,
@@ -134,7 +180,9 @@ impl Inner {
             .file
             .size()
             .and_then(|end| handle.file.write_at(data, end).map(|()| end));
-        written.map_err(|error| library_errno(&error))
+        let offset = written.map_err(|error| library_errno(&error))?;
+        self.note_written(handle, offset, data.len() as u64);
+        Ok(())
     }
 
     pub(super) fn copy_file_range(&self, request: &Request<'_>, reply: Reply) {
@@ -148,6 +196,8 @@ impl Inner {
     fn copy_now(&self, what: &CopyFileRangeIn) -> Outcome<u32> {
         let from = self.handles.file(what.fh_in)?;
         let to = self.handles.file(what.fh_out)?;
+        from.behind.drain();
+        to.behind.drain();
         let _awake = to.awake()?;
         let total = what.len.min(COPY_BYTES);
         let mut done = 0;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use trireme::File;
 use trireme_proto::message::meta::DirEntry;
 
+use super::behind::{Behind, Heard};
 use super::{Outcome, library_errno};
 
 /// An open file.
@@ -20,6 +21,11 @@ pub(super) struct Handle {
     pub direct: bool,
     /// Reading leaves the access time alone.
     pub no_atime: bool,
+    /// Writes are done when they are answered.
+    pub prompt: bool,
+    /// The file's writes that are under way, and what of their failures was told through this opening.
+    pub behind: Arc<Behind>,
+    pub heard: Heard,
     /// A lock was taken through it.
     pub locked: AtomicBool,
     /// True while the manager takes it as closed for writing: whoever writes wakes it first.
@@ -27,6 +33,15 @@ pub(super) struct Handle {
 }
 
 impl Handle {
+    /// Waits for the writes that are under way, and says what failed since it last said so.
+    pub fn catch_up(&self) -> Outcome<()> {
+        self.behind.drain();
+        if self.write {
+            self.behind.news(&self.heard)?;
+        }
+        Ok(())
+    }
+
     /// Keeps it awake for writing while the guard lives.
     pub fn awake(&self) -> Outcome<RwLockReadGuard<'_, bool>> {
         loop {

@@ -191,6 +191,8 @@ impl Inner {
         };
         let range = range_of(request.header.nodeid, &what);
         if what.lk.kind == libc::F_UNLCK as u32 {
+            // Whoever gets the lock next relies on seeing what was written.
+            self.nodes.behind(range.inode).drain();
             let result = self.names.unlock(range).map_err(|error| errno(&error));
             self.waiters.kick();
             reply.outcome(result);

@@ -2,8 +2,9 @@
 //! know yet (writes and reads since the last report).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::behind::Behind;
 use trireme::Times;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{Attr, Entry, Time};
@@ -30,6 +31,8 @@ pub(super) struct Node {
     pub cached: Option<Version>,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
+    /// Its writes that are under way.
+    pub behind: Arc<Behind>,
 }
 
 /// Tells two states of a file's content apart.
@@ -71,6 +74,7 @@ impl Nodes {
                 accessed: None,
                 cached: None,
                 grant: None,
+                behind: Arc::default(),
             };
             table.insert(attr.inode, node);
         }
@@ -91,6 +95,12 @@ impl Nodes {
     /// Changes what is remembered of an inode, if it is known.
     pub fn with<T>(&self, inode: u64, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
         self.table().get_mut(&inode).map(change)
+    }
+
+    /// The writes of an inode that are under way.
+    pub fn behind(&self, inode: u64) -> Arc<Behind> {
+        self.with(inode, |node| node.behind.clone())
+            .unwrap_or_default()
     }
 
     /// Something was read: the access time follows, by the rule of `relatime`.

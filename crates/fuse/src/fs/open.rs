@@ -130,9 +130,18 @@ impl Inner {
             }
             node.cached = now;
         });
+        // Without caches everybody sees at once what was written; so do those who ask for it.
+        let prompt = append
+            || self.direct
+            || self.ttl.is_zero()
+            || flags as i32 & (libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT) != 0;
+        let behind = self.nodes.behind(inode);
         let fh = self.handles.add(Handle {
             inode,
             file,
+            prompt,
+            heard: behind.heard(),
+            behind,
             write: access.write,
             append,
             direct,
@@ -216,8 +225,9 @@ impl Inner {
     pub(super) fn flush(&self, request: &Request<'_>, reply: Reply) {
         let result = request.arguments::<FlushIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
+            let written = handle.catch_up();
             self.unlock_all(handle.inode, what.lock_owner, false);
-            self.settle(&handle)
+            written.and(self.settle(&handle))
         });
         reply.outcome(result);
     }
@@ -275,6 +285,7 @@ impl Inner {
             return;
         };
         let inode = handle.inode;
+        handle.behind.drain();
         if let Some(owner) = flock_owner {
             self.unlock_all(inode, owner, true);
         }
@@ -309,6 +320,7 @@ impl Inner {
     pub(super) fn fsync(&self, request: &Request<'_>, reply: Reply) {
         let result = request.arguments::<FsyncIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
+            handle.catch_up()?;
             if handle.write {
                 let _awake = handle.awake()?;
                 self.report_writes(handle.inode)?;

@@ -16,6 +16,7 @@ impl Inner {
 
     fn fallocate_now(&self, what: &FallocateIn) -> Outcome<()> {
         let handle = self.handles.file(what.fh)?;
+        handle.behind.drain();
         let mode = what.mode as i32;
         let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let kind = match mode & !libc::FALLOC_FL_KEEP_SIZE {
@@ -34,6 +35,7 @@ impl Inner {
     pub(super) fn lseek(&self, request: &Request<'_>, reply: Reply) {
         let result = request.arguments::<LseekIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
+            handle.behind.drain();
             let found = match what.whence as i32 {
                 libc::SEEK_DATA => handle.file.next_data(what.offset),
                 libc::SEEK_HOLE => handle.file.next_hole(what.offset),

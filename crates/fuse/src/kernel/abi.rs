@@ -145,6 +145,8 @@ pub mod set {
     pub const MTIME_NOW: u32 = 1 << 8;
 }
 
+/// The bytes come from the page cache, some time after they were written.
+pub const WRITE_CACHE: u32 = 1 << 0;
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub const OPEN_KILL_SUIDGID: u32 = 1;
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;

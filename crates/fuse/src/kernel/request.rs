@@ -47,9 +47,9 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(shared: Arc<Shared>, unique: u64, expected: bool) -> Reply {
+    pub(super) fn new(shared: Arc<Shared>, unique: u64, opcode: u32, expected: bool) -> Reply {
         if expected {
-            shared.begin(unique);
+            shared.begin(unique, opcode);
         }
         Reply {
             shared,

@@ -36,6 +36,22 @@ const IDLE: usize = 8;
 /// long enough for a busy server, shorter than the wait for a dead one.
 const INTERRUPT_AFTER: Duration = Duration::from_secs(5);
 
+/// Whether a program must be prepared for EINTR from the call behind a request. The others (names,
+/// attributes, cutting a file) are carried to their end, or to the deadline.
+fn can_be_interrupted(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        op::READ
+            | op::WRITE
+            | op::FSYNC
+            | op::FLUSH
+            | op::OPEN
+            | op::CREATE
+            | op::FALLOCATE
+            | op::COPY_FILE_RANGE
+    )
+}
+
 /// What answers requests.
 pub trait FileSystem: Send + Sync + 'static {
     /// Called once, before any request.
@@ -60,12 +76,19 @@ pub trait FileSystem: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Shared {
     pub(super) device: Device,
-    // Requests being carried out, and when a signal came for them.
-    working: Mutex<HashMap<u64, Option<Instant>>>,
+    working: Mutex<HashMap<u64, Working>>,
     interrupts: Condvar,
     state: Mutex<State>,
     changed: Condvar,
     idle: AtomicUsize,
+}
+
+/// A request that is being carried out.
+#[derive(Debug)]
+struct Working {
+    opcode: u32,
+    /// When a signal came for it.
+    signal: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +100,7 @@ struct State {
 }
 
 impl Shared {
-    fn working(&self) -> MutexGuard<'_, HashMap<u64, Option<Instant>>> {
+    fn working(&self) -> MutexGuard<'_, HashMap<u64, Working>> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,8 +108,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin(&self, unique: u64) {
-        self.working().insert(unique, None);
+    pub(super) fn begin(&self, unique: u64, opcode: u32) {
+        let signal = None;
+        self.working().insert(unique, Working { opcode, signal });
     }
 
     /// True for the one who may answer.
@@ -247,8 +271,8 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
                 return;
             }
             let mut working = shared.working();
-            if let Some(when) = working.get_mut(&what.unique) {
-                when.get_or_insert_with(Instant::now);
+            if let Some(request) = working.get_mut(&what.unique) {
+                request.signal.get_or_insert_with(Instant::now);
                 drop(working);
                 shared.interrupts.notify_all();
             } else {
@@ -262,7 +286,7 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
         }
         opcode => {
             let expected = !matches!(opcode, op::FORGET | op::BATCH_FORGET);
-            let reply = Reply::new(shared.clone(), header.unique, expected);
+            let reply = Reply::new(shared.clone(), header.unique, opcode, expected);
             file_system.handle(Request { header, body }, reply);
         }
     }
@@ -332,7 +356,8 @@ fn watch_interrupts(shared: &Shared) {
         let now = Instant::now();
         let mut late = Vec::new();
         let mut next = Duration::from_hours(1);
-        working.retain(|unique, when| match when {
+        working.retain(|unique, request| match &request.signal {
+            Some(_) if !can_be_interrupted(request.opcode) => true,
             Some(when) if now - *when >= INTERRUPT_AFTER => {
                 late.push(*unique);
                 false

@@ -437,7 +437,9 @@ impl Inner {
 
     fn try_turn(&self, inode: u64) -> Option<Turn<'_>> {
         let mut cutting = self.cutting.lock().unwrap_or_else(PoisonError::into_inner);
-        cutting.insert(inode).then_some(Turn { inner: self, inode })
+        // Not `then_some`: a turn that is made and not wanted would be given back, somebody else's, and
+        // under the lock that this function holds.
+        cutting.insert(inode).then(|| Turn { inner: self, inode })
     }
 }
 

@@ -59,49 +59,58 @@ pub fn run(lab: &Lab<'_>, results: &mut Results) -> anyhow::Result<()> {
     let patterns: Vec<&str> = known
         .filter(|name| all || args.patterns.iter().any(|wanted| wanted == name))
         .collect();
-    println!("\nEvery pattern over the links: share of the busiest link's rate (MB/s)");
-    for pattern in patterns {
-        for &record in &args.records {
-            let mut times: Vec<(Vec<f64>, bool)> = vec![(Vec::new(), true); METHODS.len()];
-            for round in 0..args.rounds().min(3) {
-                for (method, (times, verified)) in METHODS.iter().zip(&mut times) {
-                    tell(&format!("{pattern} {record} B: {method} ({})", round + 1));
-                    if pattern.starts_with('w') {
-                        seed += 2;
-                    }
-                    let run = squad.run(&job(pattern, record, method, seed).line(), &[])?;
-                    times.push(run.seconds);
-                    *verified &= run.verified;
+    let cells: Vec<(&str, u64)> = patterns
+        .iter()
+        .flat_map(|pattern| args.records.iter().map(move |record| (*pattern, *record)))
+        .collect();
+    // All cells in every round, and not all rounds of a cell in a row: a machine that is busy with
+    // something else for some seconds then spoils one round of a few cells, which medians forgive.
+    let mut taken = vec![vec![(Vec::new(), true); METHODS.len()]; cells.len()];
+    let rounds = args.rounds().min(3);
+    for round in 1..=rounds {
+        for ((pattern, record), taken) in cells.iter().zip(&mut taken) {
+            for (method, (times, verified)) in METHODS.iter().zip(taken) {
+                tell(&format!(
+                    "round {round} of {rounds}: {pattern} {record} B, {method}"
+                ));
+                if pattern.starts_with('w') {
+                    seed += 2;
                 }
+                let run = squad.run(&job(pattern, *record, method, seed).line(), &[])?;
+                times.push(run.seconds);
+                *verified &= run.verified;
             }
-            tell("");
-            let least = least_seconds(lab, pattern, record)?;
-            let mut line = format!("{pattern:<5}{record:>6} B ");
-            for (&method, (mut times, verified)) in METHODS.iter().zip(times) {
-                times.sort_by(f64::total_cmp);
-                let seconds = times[times.len() / 2];
-                let copies = if pattern == "ra" { nodes } else { 1 };
-                let cell = Cell {
-                    pattern: pattern.to_owned(),
-                    record,
-                    op: if pattern.starts_with('w') {
-                        "write"
-                    } else {
-                        "read"
-                    },
-                    method,
-                    seconds,
-                    mb_per_s: (args.links_size * u64::from(copies)) as f64 / 1e6 / seconds,
-                    of_links: least / seconds,
-                    verified,
-                };
-                let share = 100.0 * cell.of_links;
-                line += &format!("  {method} {share:>3.0} % ({:.0})", cell.mb_per_s);
-                results.wrong += usize::from(!verified);
-                results.links.push(cell);
-            }
-            println!("{line}");
         }
+    }
+    tell("");
+    println!("\nEvery pattern over the links: share of the busiest link's rate (MB/s)");
+    for ((pattern, record), taken) in cells.into_iter().zip(taken) {
+        let least = least_seconds(lab, pattern, record)?;
+        let mut line = format!("{pattern:<5}{record:>6} B ");
+        for (&method, (mut times, verified)) in METHODS.iter().zip(taken) {
+            times.sort_by(f64::total_cmp);
+            let seconds = times[times.len() / 2];
+            let copies = if pattern == "ra" { nodes } else { 1 };
+            let cell = Cell {
+                pattern: pattern.to_owned(),
+                record,
+                op: if pattern.starts_with('w') {
+                    "write"
+                } else {
+                    "read"
+                },
+                method,
+                seconds,
+                mb_per_s: (args.links_size * u64::from(copies)) as f64 / 1e6 / seconds,
+                of_links: least / seconds,
+                verified,
+            };
+            let share = 100.0 * cell.of_links;
+            line += &format!("  {method} {share:>3.0} % ({:.0})", cell.mb_per_s);
+            results.wrong += usize::from(!verified);
+            results.links.push(cell);
+        }
+        println!("{line}");
     }
     judge(results);
     Ok(())
