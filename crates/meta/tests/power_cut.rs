@@ -60,10 +60,10 @@ fn closed(engine: Arc<dyn Engine>) {
 /// Random operations, started again in the middle; gives all that was asked of the disk, and the tree
 /// after each operation.
 fn work(dir: &Path, open: Open, random: &mut Random) -> (Vec<Seen>, Vec<Vec<String>>) {
-    let watch = witness::watch(dir);
+    witness::watch(dir);
     let mut engine = open(dir).unwrap();
     let (mut current, _) = manager(engine.clone());
-    watch.note(0);
+    witness::note(0);
     let mut model = Model::default();
     let mut trees = vec![model.listing()];
     while trees.len() <= OPERATIONS {
@@ -78,13 +78,13 @@ fn work(dir: &Path, open: Open, random: &mut Random) -> (Vec<Seen>, Vec<Vec<Stri
         let got = current.call(&root(), request(&step)).map(|_| ());
         assert_eq!(got.map_err(|failure| failure.errno), expected, "{step:?}");
         if expected.is_ok() {
-            watch.note(trees.len());
+            witness::note(trees.len());
             trees.push(model.listing());
         }
     }
     drop(current);
     closed(engine);
-    (watch.end(), trees)
+    (witness::end(), trees)
 }
 
 fn cuts(name: &str, open: Open, sequences: u64) {

@@ -42,31 +42,25 @@ fn record() -> MutexGuard<'static, Option<Record>> {
     RECORD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The watch over a folder.
-pub struct Watch(());
-
 /// Begins to write down.
-pub fn watch(root: &Path) -> Watch {
+pub fn watch(root: &Path) {
     *record() = Some(Record {
         root: root.into(),
         files: BTreeMap::new(),
         folders: BTreeMap::new(),
         seen: Vec::new(),
     });
-    Watch(())
 }
 
-impl Watch {
-    /// So many operations have returned.
-    pub fn note(&self, operations: usize) {
-        inside(|record| record.seen.push(Seen::Returned(operations)));
-    }
+/// So many operations have returned.
+pub fn note(operations: usize) {
+    inside(|record| record.seen.push(Seen::Returned(operations)));
+}
 
-    /// Everything that was seen.
-    pub fn end(self) -> Vec<Seen> {
-        inside(|_| ());
-        record().take().expect("it was begun").seen
-    }
+/// Everything that was seen; nothing more is written down.
+pub fn end() -> Vec<Seen> {
+    inside(|_| ());
+    record().take().expect("it was begun").seen
 }
 
 /// Panics when the disk is not what was written down.
@@ -140,17 +134,14 @@ impl Record {
                 .files
                 .iter()
                 .find(|(old, old_inode)| *old_inode == inode && files.get(*old) != Some(inode));
-            match from.map(|(old, _)| old.clone()) {
-                Some(old) => {
-                    self.files.remove(&old);
-                    self.step(Step::Rename(old, path.clone()));
+            if let Some(old) = from.map(|(old, _)| old.clone()) {
+                self.files.remove(&old);
+                self.step(Step::Rename(old, path.clone()));
+            } else {
+                if self.files.contains_key(path) {
+                    self.step(Step::Remove(path.clone()));
                 }
-                None => {
-                    if self.files.contains_key(path) {
-                        self.step(Step::Remove(path.clone()));
-                    }
-                    self.step(Step::Make(path.clone()));
-                }
+                self.step(Step::Make(path.clone()));
             }
             self.files.insert(path.clone(), *inode);
         }
