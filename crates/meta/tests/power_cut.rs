@@ -103,6 +103,10 @@ fn cuts(name: &str, open: Open, sequences: u64) {
                 Seen::Disk(step) => disk.take(step),
                 Seen::Returned(operations) => done = Some(*operations),
             }
+            // The first start is the same each time: some cuts are enough for it.
+            if done.is_none() && number as u64 % 10 != seed % 10 {
+                continue;
+            }
             let say = format!("{name}, seed {seed}, cut after step {number}");
             let after = top.path().join(format!("cut-{number}"));
             disk.cut(&after, &mut random);
@@ -136,17 +140,17 @@ fn operations_that_returned_survive_power_cuts() {
     cuts(
         "fjall",
         |dir| Ok(Arc::new(Fjall::open(&dir.join("fjall"))?)),
-        20,
+        60,
     );
     // Tables are written again and again, and merged.
     cuts(
         "fjall with small tables",
         |dir| Ok(Arc::new(Fjall::open_with(&dir.join("fjall"), 2048)?)),
-        10,
+        20,
     );
     cuts(
         "redb",
         |dir| Ok(Arc::new(Redb::open(&dir.join("redb"))?)),
-        5,
+        10,
     );
 }
