@@ -422,7 +422,7 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
         stop.store(true, Ordering::Relaxed);
         (took, shares)
     });
-    shares.sort();
+    shares.sort_unstable();
     let [least, low, high, most] =
         [0, CLIENTS / 10, CLIENTS * 9 / 10, CLIENTS - 1].map(|i| shares[i]);
     let memory: Vec<u64> = world
