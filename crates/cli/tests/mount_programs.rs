@@ -60,7 +60,6 @@ fn stress_ng_finds_nothing() {
         "locka",
         "lockf",
         "lockofd",
-        "metamix",
         "mknod",
         "open",
         "rename",

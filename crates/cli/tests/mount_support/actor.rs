@@ -31,7 +31,16 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
             .iter()
             .map(|step| {
                 actor.turn += 1;
-                let answer = match actor.step(step) {
+                let mut result = actor.step(step);
+                // A directory that another mount moved while somebody renames something here: the
+                // kernel gives up instead of waiting.
+                for _ in 0..100 {
+                    if actor.roots.len() > 1 && matches!(result, Err(Errno::STALE)) {
+                        std::thread::yield_now();
+                        result = actor.step(step);
+                    }
+                }
+                let answer = match result {
                     Ok(answer) => answer,
                     Err(errno) => format!("{errno:?}"),
                 };
