@@ -28,6 +28,28 @@ pub fn print_json(value: &Value) {
     println!("{value:#}");
 }
 
+/// Bytes as text (RFC 4648), for JSON.
+pub fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let all = group
+            .iter()
+            .enumerate()
+            .fold(0, |all, (at, byte)| all | u32::from(*byte) << (16 - 8 * at));
+        for digit in 0..4 {
+            let value = (all >> (18 - 6 * digit)) & 63;
+            let present = digit <= group.len();
+            text.push(if present {
+                DIGITS[value as usize] as char
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
 /// A number of bytes for people.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -249,6 +271,22 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let examples = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (bytes, text) in examples {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
+    }
 
     #[test]
     fn times_read_as_dates() {

@@ -30,6 +30,15 @@ fn a_tour_of_all_commands() {
     world.ok(["mkdir", "-p", "/a/b", "--unit", "4K"]);
     world.ok(["cp", local.to_str().unwrap(), "trireme:/a/b/f"]);
     assert_eq!(world.ok(["cat", "trireme:/a/b/f"]).stdout, content);
+    let part = world.json(["cat", "/a/b/f"]);
+    assert_eq!(
+        (&part["name"], &part["length"]),
+        (&"/a/b/f".into(), &1_000_003.into())
+    );
+    assert_eq!(
+        part["base64"].as_str().unwrap().len(),
+        1_000_003usize.div_ceil(3) * 4
+    );
     let out = world.path("out");
     world.ok(["cp", "trireme:/a/b/f", out.to_str().unwrap()]);
     assert_eq!(std::fs::read(&out).unwrap(), content);

@@ -25,6 +25,7 @@ fn layout(unit: u64) -> LayoutWish {
 fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
     const CLIENTS: u64 = 4;
     const REGION: u64 = 400_000;
+    const WRITES_PER_KILL: u64 = 1000;
     let mut world = world(4);
     let kills = support::times(200);
     let stop = AtomicBool::new(false);
@@ -75,12 +76,14 @@ fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
             })
             .collect();
         let mut random = Random::new(support::seed() + 99);
-        for kill in 0..kills {
-            // After a random number of writes, not after a random time: the same on any machine.
-            let goal = writes.load(Ordering::Relaxed) + random.below(2000);
+        let written = |goal: u64| {
             while writes.load(Ordering::Relaxed) < goal && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
+        };
+        for kill in 0..kills {
+            // One at a random moment of each thousand writes, not of a time: the same on any machine.
+            written(kill * WRITES_PER_KILL + random.below(WRITES_PER_KILL));
             // One in ten is the manager.
             if kill % 10 == 9 {
                 world.local.kill_manager();
@@ -94,6 +97,7 @@ fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
                 world.local.restart_server(server).unwrap();
             }
         }
+        written(kills * WRITES_PER_KILL);
         stop.store(true, Ordering::Relaxed);
         handles
             .into_iter()
@@ -109,10 +113,9 @@ fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
             "client {number}: an acknowledged byte is lost"
         );
     }
-    println!(
-        "{kills} kills, {} acknowledged writes",
-        writes.load(Ordering::Relaxed)
-    );
+    let writes = writes.into_inner();
+    println!("{kills} kills, {writes} acknowledged writes");
+    assert!(writes >= kills * WRITES_PER_KILL, "{writes}");
 }
 
 /// One failed thread ends the others, so that the failure is what is seen.

@@ -5,6 +5,8 @@ mod support;
 use std::io::{IoSlice, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use support::{Random, World, resident, world};
@@ -55,6 +57,7 @@ fn honest_work(cluster: &Cluster, times: usize) -> Duration {
 
 #[test]
 fn without_the_key_and_without_a_grant_nothing_is_done() {
+    let _together = beside_others();
     let world = world(2);
     let right = world.local.descriptor().unwrap();
     let options = Options {
@@ -84,6 +87,8 @@ fn without_the_key_and_without_a_grant_nothing_is_done() {
         Op::REMOVE,
         Op::READ_VIEW,
         Op::WRITE_VIEW,
+        Op::ALLOCATE,
+        Op::SEEK,
     ];
     for round in 0..2000 {
         let mut header = Header::request(operations[round % operations.len()]);
@@ -104,6 +109,7 @@ fn without_the_key_and_without_a_grant_nothing_is_done() {
 
 #[test]
 fn garbage_closes_its_own_connection_and_costs_no_memory() {
+    let _together = beside_others();
     let world = world(2);
     let cluster = world.client();
     honest_work(&cluster, 50);
@@ -160,76 +166,112 @@ fn garbage_closes_its_own_connection_and_costs_no_memory() {
     assert!(grown < 10 << 20, "the server grew by {grown} bytes");
 }
 
+/// Latencies and shares mean something only while no other test runs beside: who measures takes this
+/// alone, everybody else together.
+static QUIET: RwLock<()> = RwLock::new(());
+
+fn beside_others() -> RwLockReadGuard<'static, ()> {
+    QUIET.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    QUIET.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The time below which all but one in a hundred stay.
-fn p99(times: &mut [Duration]) -> Duration {
+fn p99(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort();
     times[times.len() * 99 / 100]
+}
+
+/// Peers that send a byte a second and never finish their hello; whoever is put out is replaced.
+struct SlowPeers {
+    path: PathBuf,
+    peers: Vec<(UnixStream, Instant)>,
+    put_out: u64,
+    longest: Duration,
+}
+
+impl SlowPeers {
+    /// Fills up to `count` and gives each its byte.
+    fn second(&mut self, count: usize) {
+        self.peers.retain_mut(|(stream, since)| {
+            let alive = stream.write_all(b"x").is_ok();
+            self.put_out += u64::from(!alive);
+            self.longest = self.longest.max(since.elapsed());
+            alive
+        });
+        while self.peers.len() < count {
+            let Ok(stream) = UnixStream::connect(&self.path) else {
+                break;
+            };
+            stream.set_nonblocking(true).unwrap();
+            self.peers.push((stream, Instant::now()));
+        }
+    }
 }
 
 #[test]
 fn peers_that_never_finish_their_hello_are_put_out() {
     const SLOW: usize = 500;
-    // A minute as a soak; the servers' patience with one peer is five seconds.
-    let attack = Duration::from_secs(support::times(12));
+    let _alone = alone();
+    let attack = Duration::from_secs(support::times(60));
     let world = world(2);
     let cluster = world.client();
-    let path = socket(&world, 0);
-    let honest = |until: Duration, between: &mut dyn FnMut()| {
+    // Honest work in each second, and the slowest one in a hundred of that second.
+    let honest = |seconds: Duration, worst: &mut Vec<Duration>, each_second: &mut dyn FnMut()| {
         let begin = Instant::now();
-        let mut times = Vec::new();
-        while begin.elapsed() < until {
-            between();
-            for _ in 0..20 {
+        while begin.elapsed() < seconds {
+            each_second();
+            let second = Instant::now();
+            let mut times = Vec::new();
+            while second.elapsed() < Duration::from_secs(1) {
                 times.push(honest_work(&cluster, 1));
             }
+            worst.push(p99(&times));
         }
-        times
     };
-    let mut quiet = honest(Duration::from_secs(3), &mut || {});
-    // Always 500 of them, each with a byte a second; whoever is put out is replaced.
-    let mut slow: Vec<(UnixStream, Instant)> = Vec::new();
-    let mut put_out = 0u64;
-    let mut longest = Duration::ZERO;
-    let mut last = Instant::now();
-    let mut pressed = honest(attack, &mut || {
-        while slow.len() < SLOW {
-            let Ok(stream) = UnixStream::connect(&path) else {
-                break;
-            };
-            stream.set_nonblocking(true).unwrap();
-            slow.push((stream, Instant::now()));
-        }
-        if last.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        last = Instant::now();
-        slow.retain_mut(|(stream, since)| {
-            let alive = stream.write_all(b"x").is_ok();
-            put_out += u64::from(!alive);
-            longest = longest.max(since.elapsed());
-            alive
-        });
-    });
-    assert!(put_out >= SLOW as u64, "only {put_out} were put out");
+    let some = Duration::from_secs(10);
+    let (mut quiet, mut pressed) = (Vec::new(), Vec::new());
+    honest(some, &mut quiet, &mut || {});
+    let mut slow = SlowPeers {
+        path: socket(&world, 0),
+        peers: Vec::new(),
+        put_out: 0,
+        longest: Duration::ZERO,
+    };
+    honest(attack, &mut pressed, &mut || slow.second(SLOW));
+    let (put_out, longest) = (slow.put_out, slow.longest);
+    drop(slow);
+    honest(some, &mut quiet, &mut || {});
+    let median = |worst: &mut Vec<Duration>| {
+        worst.sort();
+        worst[worst.len() / 2]
+    };
+    let (quiet, pressed) = (median(&mut quiet), median(&mut pressed));
+    let times = pressed.as_secs_f64() / quiet.as_secs_f64();
+    println!(
+        "{put_out} slow peers put out in {attack:?}, the longest after {longest:?}; honest create, write \
+         and read, p99 of the median second: {quiet:?} without them, {pressed:?} with them ({times:.2}x)"
+    );
+    // Each is replaced as soon as it is out, so all of them go at least once in ten seconds.
+    let least = SLOW as u64 * (attack.as_secs() / 10 - 1);
+    assert!(put_out >= least, "only {put_out} of {least} were put out");
     assert!(
         longest < Duration::from_secs(10),
         "one stayed for {longest:?}"
     );
-    let (quiet, pressed) = (p99(&mut quiet), p99(&mut pressed));
-    println!(
-        "{put_out} slow peers put out, the longest after {longest:?}; honest create, write and read: \
-         p99 {quiet:?} without them, {pressed:?} with them ({:.1}x)",
-        pressed.as_secs_f64() / quiet.as_secs_f64()
-    );
-    // Figures are for the eye; this is the difference between a nuisance and an outage.
+    // Of the median second: what else the machine does for a few seconds is not the peers' doing.
     assert!(
-        pressed < quiet * 10 + Duration::from_millis(250),
-        "{quiet:?} became {pressed:?}"
+        times < 2.0,
+        "honest p99 became {times:.2} times what it was"
     );
 }
 
 #[test]
 fn a_frame_that_never_ends_is_cut_off() {
+    let _together = beside_others();
     let world = world(1);
     let cluster = world.client();
     let connection = connect(&world, 0);
@@ -261,6 +303,7 @@ fn a_frame_that_never_ends_is_cut_off() {
 
 #[test]
 fn five_hundred_idle_and_sixty_four_busy_clients_are_served() {
+    let _together = beside_others();
     let world = world(4);
     let idle: Vec<Vec<Connection>> = (0..500)
         .map(|_| (0..4).map(|server| connect(&world, server)).collect())
@@ -310,58 +353,78 @@ fn five_hundred_idle_and_sixty_four_busy_clients_are_served() {
 fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     const CLIENTS: usize = 1000;
     const BYTES: usize = 1 << 20;
+    const PIECE: usize = BYTES / 4;
+    // Each piece is written and read.
+    const ROUND: u64 = 2 * (BYTES / PIECE) as u64;
+    let _alone = alone();
     let world = world(4);
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    if limit.maximum.is_some_and(|maximum| maximum < 16_384) {
-        support::skip(
-            "a thousand clients",
-            "fewer than 16384 descriptors are allowed",
-        );
+    if !many_descriptors() {
         return;
     }
-    rustix::process::setrlimit(
-        rustix::process::Resource::Nofile,
-        rustix::process::Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )
-    .unwrap();
     // All clients' bytes are pieces of these: no memory per client but what it reads into.
     let pool = Random::new(3).bytes(BYTES + CLIENTS * 512);
+    let served: Vec<AtomicU64> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
+    let counts = || -> Vec<u64> {
+        let counts = served.iter().map(|count| count.load(Ordering::Relaxed));
+        counts.collect()
+    };
+    let stop = AtomicBool::new(false);
+    let ready = AtomicUsize::new(0);
     let begin = Instant::now();
-    let times: Vec<Duration> = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|client| {
-                let (world, data) = (&world, &pool[client * 512..][..BYTES]);
-                let work = move || {
-                    let cluster = world.client();
-                    let begin = Instant::now();
-                    let file = cluster.create(format!("/many-{client}")).unwrap();
-                    file.write_at(data, 0).unwrap();
-                    let mut back = vec![0; BYTES / 4];
-                    for (part, data) in data.chunks(back.len()).enumerate() {
-                        file.read_exact_at(&mut back, (part * BYTES / 4) as u64)
+    let (took, mut shares) = std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (world, data) = (&world, &pool[client * 512..][..BYTES]);
+            let (served, stop, ready) = (&served[client], &stop, &ready);
+            let work = move || {
+                let _stop_all = StopOnPanic(stop);
+                let cluster = world.client();
+                let file = cluster.create(format!("/many-{client}")).unwrap();
+                let mut back = vec![0; PIECE];
+                // All are connected to all servers before the work begins.
+                file.write_at(&back, 0).unwrap();
+                ready.fetch_add(1, Ordering::Relaxed);
+                while ready.load(Ordering::Relaxed) < CLIENTS && !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                // Again and again, so that all are at work while shares are counted.
+                while !stop.load(Ordering::Relaxed) {
+                    for (part, data) in data.chunks(PIECE).enumerate() {
+                        file.write_at(data, (part * PIECE) as u64).unwrap();
+                        served.fetch_add(1, Ordering::Relaxed);
+                    }
+                    for (part, data) in data.chunks(PIECE).enumerate() {
+                        file.read_exact_at(&mut back, (part * PIECE) as u64)
                             .unwrap();
                         assert!(back == data, "client {client}");
+                        served.fetch_add(1, Ordering::Relaxed);
                     }
-                    // It stays connected until all are done.
-                    (begin.elapsed(), cluster)
-                };
-                std::thread::Builder::new()
-                    .stack_size(256 << 10)
-                    .spawn_scoped(scope, work)
-                    .unwrap()
-            })
-            .collect();
-        let done: Vec<_> = clients
-            .into_iter()
-            .map(|client| client.join().unwrap())
-            .collect();
-        done.into_iter().map(|(time, _)| time).collect()
+                }
+            };
+            std::thread::Builder::new()
+                .stack_size(256 << 10)
+                .spawn_scoped(scope, work)
+                .unwrap();
+        }
+        let _stop_all = StopOnPanic(&stop);
+        let until = |done: &dyn Fn(&[u64]) -> bool| {
+            while !stop.load(Ordering::Relaxed) && !done(&counts()) {
+                assert!(begin.elapsed() < Duration::from_mins(2), "took too long");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        until(&|counts| counts.iter().all(|count| *count >= ROUND));
+        let (took, before) = (begin.elapsed(), counts());
+        // Until there is enough to compare: two rounds of each on average.
+        let goal = before.iter().sum::<u64>() + 2 * ROUND * CLIENTS as u64;
+        until(&|counts| counts.iter().sum::<u64>() >= goal);
+        let after = counts().into_iter().zip(before);
+        let shares: Vec<u64> = after.map(|(now, before)| now - before).collect();
+        stop.store(true, Ordering::Relaxed);
+        (took, shares)
     });
-    let took = begin.elapsed();
-    let (fast, slow) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    shares.sort_unstable();
+    let [least, low, high, most] =
+        [0, CLIENTS / 10, CLIENTS * 9 / 10, CLIENTS - 1].map(|i| shares[i]);
     let memory: Vec<u64> = world
         .local
         .servers()
@@ -369,8 +432,39 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
         .map(|server| resident(server.pid()) >> 20)
         .collect();
     println!(
-        "1000 clients in {took:?}: fastest {fast:?}, slowest {slow:?}, resident MiB {memory:?}"
+        "1000 clients in {took:?}; of the next {} pieces of 256 KiB each got {least} to {most}, four of \
+         five {low} to {high}; resident MiB {memory:?}",
+        shares.iter().sum::<u64>()
     );
     assert!(memory.iter().all(|mib| *mib < 1024), "{memory:?} MiB");
-    assert!(took < Duration::from_mins(2), "took {took:?}");
+    // Not of the two extremes: on two processors a few of the thousand threads stand still for seconds.
+    assert!(high <= 5 * low, "shares of {low} to {high} pieces");
+}
+
+/// Raises the limit of descriptors; false where a thousand clients cannot be had.
+fn many_descriptors() -> bool {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|maximum| maximum < 16_384) {
+        let why = "fewer than 16384 descriptors are allowed";
+        support::skip("a thousand clients", why);
+        return false;
+    }
+    let all = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, all).unwrap();
+    true
+}
+
+/// One failed thread ends the others, so that the failure is what is seen.
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }

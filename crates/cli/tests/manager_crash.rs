@@ -16,7 +16,7 @@ use trireme_proto::message::meta::{
 };
 
 const CLIENTS: u64 = 4;
-const KILLS: u64 = 100;
+const KILLS: u64 = 300;
 
 /// A small generator: the seed is the whole test.
 struct Random(u64);

@@ -124,6 +124,48 @@ fn a_server_that_stays_away_is_an_error_after_the_deadline() {
 }
 
 #[test]
+fn a_write_that_fails_after_it_was_answered_is_told_once_to_every_opening() {
+    use std::io::Write;
+    let test = "a_write_that_fails_after_it_was_answered_is_told_once_to_every_opening";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let place = sea.dir("slow");
+    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3"]);
+    let open = |name: &str| {
+        let mut file = std::fs::File::create(place.join(name)).unwrap();
+        file.write_all(&[1; 4096]).unwrap();
+        file
+    };
+    let (mut one, two) = (open("f"), open("f"));
+    let closed = open("g");
+    sea.local.kill_server(0);
+    sea.local.kill_server(1);
+    // Long writes are answered while the servers take them; these never will.
+    one.write_all(&vec![2; 256 << 10]).unwrap();
+    let error = one.sync_all().unwrap_err();
+    assert!(
+        matches!(error.raw_os_error(), Some(libc::EIO | libc::ETIMEDOUT)),
+        "{error}"
+    );
+    (&closed).write_all(&vec![2; 256 << 10]).unwrap();
+    // Closing tells it, too.
+    let descriptor = std::os::fd::IntoRawFd::into_raw_fd(closed);
+    // SAFETY: the descriptor is nobody else's.
+    assert_eq!(unsafe { libc::close(descriptor) }, -1);
+    sea.local.restart_server(0).unwrap();
+    sea.local.restart_server(1).unwrap();
+    two.sync_all().expect_err("the other opening was not told");
+    // Once is enough: what is written again counts.
+    one.write_all(&vec![3; 256 << 10]).unwrap();
+    one.sync_all().unwrap();
+    two.sync_all().unwrap();
+    drop((one, two));
+    let back = std::fs::read(place.join("f")).unwrap();
+    assert_eq!(back.len(), 4096 + (512 << 10));
+    assert!(back[4096 + (256 << 10)..].iter().all(|byte| *byte == 3));
+    drop(mounted);
+}
+
+#[test]
 fn who_is_killed_in_the_middle_does_not_wait_for_the_deadline() {
     let test = "who_is_killed_in_the_middle_does_not_wait_for_the_deadline";
     let Some(mut sea) = sea(test, 2) else { return };

@@ -1,13 +1,16 @@
-//! Servers that move, and servers whose disks fail.
+//! Servers that move, servers whose disks fail, and waiting for locks.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use trireme::embedded::Embedded;
+use trireme_proto::message::meta::LockRange;
 use trireme_server::store::{Event, Options, Probe};
 
 const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
 
 #[test]
 fn a_server_that_comes_back_on_another_port_is_found_by_clients_by_themselves() {
@@ -101,4 +104,45 @@ fn a_sync_that_failed_once_is_an_error_to_everybody_who_wrote() {
             file.sync().unwrap();
         }
     }
+}
+
+#[test]
+fn waiting_for_a_lock_ends_with_its_release_or_the_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = Embedded::start(dir.path(), 1).unwrap();
+    let (one, other) = (embedded.connect().unwrap(), embedded.connect().unwrap());
+    let range = LockRange {
+        inode: one.create("/locked").unwrap().inode(),
+        owner: 1,
+        flock: false,
+        start: 0,
+        end: 100,
+        exclusive: true,
+        pid: 0,
+    };
+    let hour = Duration::from_hours(1);
+    let held = one.namespace().lock(range, hour).unwrap();
+    let error = other.namespace().lock(range, Duration::from_millis(50));
+    assert_eq!(error.err().unwrap().errno(), EAGAIN);
+    // One at a time, however many wait, each without asking twice: all are there before the first ends.
+    let inside = AtomicU64::new(0);
+    let asked = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for owner in 2..10 {
+            let (inside, asked, names) = (&inside, &asked, other.namespace());
+            scope.spawn(move || {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let _held = names.lock(LockRange { owner, ..range }, hour).unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                std::thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        while asked.load(Ordering::SeqCst) < 8 {
+            std::thread::yield_now();
+        }
+        assert_eq!(inside.load(Ordering::SeqCst), 0, "somebody did not wait");
+        drop(held);
+    });
+    assert_eq!(one.namespace().test_lock(range).unwrap(), None);
 }

@@ -16,6 +16,9 @@ pub use memory::Memory;
 pub use redb::Redb;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A key: see [`crate::key`].
@@ -109,6 +112,45 @@ pub trait Engine: Send + Sync + 'static {
     /// Compare, apply, make durable. When this returns `Done`, a power cut does not undo it, nor any
     /// earlier commit (but see [`Commit::soft`]).
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError>;
+}
+
+/// Has `create` make an engine's directory beside its place and puts it there when it is whole and safe
+/// from a power cut: what is found at its place can always be opened.
+fn make_whole(
+    directory: &Path,
+    create: impl FnOnce(&Path) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    if directory.exists() {
+        return Ok(());
+    }
+    let fail = |error: io::Error| EngineError::new("storage", error);
+    let new = directory.with_extension("new");
+    if new.exists() {
+        std::fs::remove_dir_all(&new).map_err(fail)?;
+    }
+    create(&new)?;
+    sync_tree(&new).map_err(fail)?;
+    std::fs::rename(&new, directory).map_err(fail)?;
+    // Whoever starts a manager has made the folders above it just before.
+    for (above, folder) in directory.ancestors().skip(1).take(3).enumerate() {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        if above == 0 {
+            synced.map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sync_tree(&path)?;
+        } else {
+            File::open(path)?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// Key under which embedded engines keep their revision; sorts before all of ours.

@@ -14,7 +14,8 @@
 //! * [`key`], [`record`]: the stored format (docs/metadata.md has the byte diagrams).
 //! * [`txn`], [`queue`]: transactions and group commit.
 //! * [`namespace`]: POSIX names, attributes, permissions as pure functions over a transaction.
-//! * [`lock`], [`session`]: byte-range locks and leases, in memory, with deadlines.
+//! * [`lock`], [`wait`], [`session`]: byte-range locks, who waits for them, and leases, in memory, with
+//!   deadlines.
 //! * [`check`]: the namespace half of `fsck`.
 //! * [`manager`]: all of it behind [`Manager::submit`], without any socket.
 //!
@@ -34,5 +35,6 @@ pub mod queue;
 pub mod record;
 pub mod session;
 pub mod txn;
+pub mod wait;
 
 pub use manager::{Manager, Options, Subfiles};

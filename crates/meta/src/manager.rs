@@ -6,6 +6,7 @@
 
 mod janitor;
 mod listing;
+mod lock;
 mod open_file;
 
 use crate::cache::Cache;
@@ -18,12 +19,13 @@ use crate::queue::Queue;
 use crate::record::{self, Counters, Super};
 use crate::session::Sessions;
 use crate::txn::{Read, Reader, Txn};
+use crate::wait::Answer;
 use crate::{check, key};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use trireme_proto::Key;
 use trireme_proto::key::Rights;
@@ -93,8 +95,9 @@ pub struct Who {
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
-    // Stops the janitor when the last clone goes.
+    // Stops the threads when the last clone goes.
     _janitor: Arc<janitor::Janitor>,
+    _bell: Arc<lock::Bell>,
 }
 
 /// A manager that this does not keep alive.
@@ -125,6 +128,8 @@ pub(crate) struct Inner {
     unsettled: Mutex<HashSet<u64>>,
     full: AtomicBool,
     locked: AtomicBool,
+    // Ends the waits for locks.
+    bell: OnceLock<std::thread::Thread>,
     // Soft commits may have been made since the start.
     soft: AtomicBool,
     // Entries on the to-do list, roughly: 0 spares the janitor a scan.
@@ -158,8 +163,6 @@ pub(crate) struct Once {
     serial: u64,
     soft: bool,
 }
-
-type Answer = Box<dyn FnOnce(Result<Response, Failure>) + Send>;
 
 impl Manager {
     /// Opens the file system in an engine, or makes one.
@@ -212,14 +215,17 @@ impl Manager {
             unsettled: Mutex::default(),
             full: AtomicBool::new(false),
             locked: AtomicBool::new(locked),
+            bell: OnceLock::new(),
             soft: AtomicBool::new(false),
             todo: AtomicU64::new(todo),
             started: Instant::now(),
         });
         let janitor = Arc::new(janitor::Janitor::start(&inner));
+        let bell = Arc::new(lock::Bell::start(&inner));
         Ok(Self {
             inner,
             _janitor: janitor,
+            _bell: bell,
         })
     }
 
@@ -549,10 +555,12 @@ impl Inner {
                 range,
                 reclaim,
                 wait,
-            } => done(self.lock(client, range, reclaim, wait)),
+                patience_ms,
+            } => self.lock(client, range, (reclaim, wait), patience_ms, Box::new(done)),
             Request::Unlock { range } => {
                 self.sessions().unlock(client, &range);
                 done(Ok(Response::Done));
+                self.grant_locks();
             }
             Request::TestLock { range } => {
                 done(Ok(Response::Conflict(
@@ -676,31 +684,6 @@ impl Inner {
             opens: opens as u64,
             uptime: self.started.elapsed().as_secs(),
         }))
-    }
-
-    fn lock(
-        &self,
-        client: u64,
-        range: trireme_proto::message::meta::LockRange,
-        reclaim: bool,
-        wait: bool,
-    ) -> Result<Response, Failure> {
-        if !self.locked.swap(true, Ordering::SeqCst) {
-            // No lock was held when the last manager ended, so there is nobody to wait for.
-            self.sessions().end_lock_grace();
-            self.queue.run(|txn| {
-                txn.put(LOCKED.to_vec(), &());
-                Ok(())
-            })?;
-        }
-        let others = {
-            let mut sessions = self.sessions();
-            sessions.lock(client, range, reclaim, wait)?;
-            sessions.others_write(client, range.inode)
-        };
-        let node = Reader::new(&self.cache).record::<record::Inode>(&key::inode(range.inode))?;
-        let ctime = node.map_or(Time::default(), |node| node.ctime);
-        Ok(Response::Locked { others, ctime })
     }
 
     fn register(

@@ -174,7 +174,10 @@ impl Drop for Queue {
             .unwrap_or_else(PoisonError::into_inner)
             .stop = true;
         self.shared.arrived.notify_all();
-        if let Some(thread) = self.thread.take() {
+        // The last one to hold the manager may be a transaction on the queue's own thread.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What lives in memory and belongs to clients: open files, leases, locks.
+//! What lives in memory and belongs to clients: open files, leases, locks and who waits for them.
 //!
 //! Nothing here is durable. A manager that restarts has forgotten it; clients open again and
 //! reclaim their locks within the grace time, during which no unlinked file is removed and no new
@@ -6,6 +6,7 @@
 
 use crate::failure::{Errno, Failure};
 use crate::lock::Locks;
+use crate::wait::{Waiter, Waiting};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use trireme_proto::message::meta::{LEASE_SECONDS, LockRange, OpenMode};
@@ -67,6 +68,8 @@ pub struct Sessions {
     locks: Locks,
     // Who waits for a lock of whom, and when it last asked.
     waits: HashMap<(u64, u64), Wait>,
+    // Requests that are answered when the lock is free.
+    waiting: Waiting,
     grace_until: Instant,
     lock_grace_until: Instant,
     started: Instant,
@@ -93,6 +96,7 @@ impl Sessions {
             reaping: HashSet::new(),
             locks: Locks::default(),
             waits: HashMap::new(),
+            waiting: Waiting::default(),
             grace_until: Instant::now() + grace,
             lock_grace_until: Instant::now() + grace,
             started: Instant::now(),
@@ -159,6 +163,8 @@ impl Sessions {
             entry.connections = entry.connections.saturating_sub(1);
             if entry.connections == 0 {
                 self.departed.insert(client, Instant::now());
+                // Nobody is there to be told; should it come back, it asks again.
+                self.waiting.take(|waiter| waiter.client == client);
                 if entry.opens.is_empty() && self.locks.is_empty() {
                     self.clients.remove(&client);
                 } else {
@@ -452,6 +458,51 @@ impl Sessions {
             next = self.locks.holder(holder.0, &wait.range);
         }
         false
+    }
+
+    /// Keeps a request that [`Sessions::lock`] refused until the lock is free; gives the request that it
+    /// takes the place of. An error: it cannot wait.
+    pub fn wait(&mut self, waiter: Waiter) -> Result<Option<Waiter>, Waiter> {
+        if Instant::now() < self.lock_grace_until {
+            return Err(waiter);
+        }
+        let (who, until) = ((waiter.client, waiter.range.owner), waiter.until);
+        let replaced = self.waiting.add(waiter)?;
+        if let Some(wait) = self.waits.get_mut(&who) {
+            // It need not ask again to be remembered when somebody looks for a deadlock.
+            wait.asked = until;
+        }
+        Ok(replaced)
+    }
+
+    /// Gives free locks to those who wait for them, in the order in which they asked.
+    pub fn grant(&mut self) -> Vec<Waiter> {
+        let (locks, waits) = (&mut self.locks, &mut self.waits);
+        self.waiting.take(|waiter| {
+            let granted = locks.lock(waiter.client, waiter.range).is_ok();
+            if granted {
+                waits.remove(&(waiter.client, waiter.range.owner));
+            }
+            granted
+        })
+    }
+
+    /// Those who have waited long enough.
+    pub fn impatient(&mut self) -> Vec<Waiter> {
+        let now = Instant::now();
+        let waits = &mut self.waits;
+        self.waiting.take(|waiter| {
+            let over = waiter.until <= now;
+            if over {
+                waits.remove(&(waiter.client, waiter.range.owner));
+            }
+            over
+        })
+    }
+
+    /// When the first of those who wait has waited long enough.
+    pub fn first_end(&self) -> Option<Instant> {
+        self.waiting.first_end()
     }
 
     /// Gives a lock back.

@@ -240,9 +240,9 @@ fn a_sweep_leaves_a_truncation_alone_that_is_under_way() {
     slow.begun.wait();
     // It finds the truncation on the list of what is to be done, and somebody at it.
     in_parallel(Request::Reap);
-    let heard = receive.recv_timeout(Duration::from_secs(60));
+    let heard = receive.recv_timeout(Duration::from_mins(1));
     heard.expect("the sweep hangs").unwrap();
     slow.end.wait();
-    let heard = receive.recv_timeout(Duration::from_secs(60));
+    let heard = receive.recv_timeout(Duration::from_mins(1));
     heard.expect("the truncation hangs").unwrap();
 }

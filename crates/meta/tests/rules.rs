@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::mpsc::Receiver;
+
 use support::{errno, manager, on_every_engine, root, user};
 use trireme_meta::Manager;
 use trireme_meta::failure::Errno;
@@ -744,6 +746,7 @@ fn locks_of_a_client_that_went_away_are_freed() {
                 range,
                 reclaim: false,
                 wait: false,
+                patience_ms: 0,
             },
         )
     };
@@ -762,6 +765,101 @@ fn locks_of_a_client_that_went_away_are_freed() {
         manager.call(&a, Request::TestLock { range }).unwrap(),
         Response::Conflict(Some(range))
     );
+}
+
+/// Asks for a lock with patience; the answer comes through the channel.
+fn wait_for(
+    manager: &Manager,
+    who: &Who,
+    range: LockRange,
+    patience_ms: u32,
+) -> Receiver<Result<Response, Option<Errno>>> {
+    let (send, receive) = std::sync::mpsc::channel();
+    let call = Call {
+        caller: None,
+        serial: 0,
+        soft: false,
+        request: Request::Lock {
+            range,
+            reclaim: false,
+            wait: true,
+            patience_ms,
+        },
+    };
+    manager.submit(who, call, move |result| {
+        let _ = send.send(result.map_err(|failure| Some(failure.errno)));
+    });
+    receive
+}
+
+#[test]
+fn who_waits_for_a_lock_gets_it_when_it_is_free_and_not_before() {
+    let manager = fresh();
+    let who = |client| Who { client, ..root() };
+    let range = |owner, start, end| LockRange {
+        inode: 5,
+        owner,
+        flock: false,
+        start,
+        end,
+        exclusive: true,
+        pid: 0,
+    };
+    for client in 1..=4 {
+        manager.connected(client);
+    }
+    let unlock = |client, range| {
+        manager
+            .call(&who(client), Request::Unlock { range })
+            .unwrap();
+    };
+    let got = |receive: &Receiver<_>| matches!(receive.try_recv(), Ok(Ok(Response::Locked { .. })));
+
+    let first = wait_for(&manager, &who(1), range(1, 0, 10), 5000);
+    assert!(got(&first), "free locks are given at once");
+    let second = wait_for(&manager, &who(2), range(1, 0, 10), 5000);
+    let third = wait_for(&manager, &who(3), range(1, 5, 10), 5000);
+    let beside = wait_for(&manager, &who(4), range(1, 10, 20), 5000);
+    assert!(got(&beside) && second.try_recv().is_err() && third.try_recv().is_err());
+    // With the unlocking itself, in the order of asking, and only one of the two.
+    unlock(1, range(1, 0, 10));
+    assert!(got(&second) && third.try_recv().is_err());
+    // A part is enough for who needs no more.
+    unlock(2, range(1, 5, 10));
+    assert!(got(&third));
+
+    // Who waits in a circle is told.
+    let circle = wait_for(&manager, &who(3), range(1, 0, 5), 5000);
+    let closing = wait_for(&manager, &who(2), range(1, 5, 10), 5000);
+    assert_eq!(closing.recv().unwrap(), Err(Some(Errno::Deadlock)));
+    // The same request again, over another connection, takes the place of the first.
+    let again = wait_for(&manager, &who(3), range(1, 0, 5), 5000);
+    assert_eq!(circle.recv().unwrap(), Err(Some(Errno::Again)));
+    unlock(2, range(1, 0, 10));
+    assert!(got(&again));
+
+    // Patience ends.
+    let begin = std::time::Instant::now();
+    let short = wait_for(&manager, &who(1), range(1, 0, 10), 30);
+    assert_eq!(short.recv().unwrap(), Err(Some(Errno::Again)));
+    assert!(begin.elapsed() >= std::time::Duration::from_millis(30));
+
+    // A client that is gone waits no longer: the lock goes to the next.
+    let dead = wait_for(&manager, &who(2), range(1, 0, 10), 5000);
+    let alive = wait_for(&manager, &who(1), range(1, 0, 10), 5000);
+    manager.disconnected(2);
+    assert!(dead.recv().is_err(), "nobody is told");
+    unlock(3, range(1, 0, 10));
+    assert!(got(&alive));
+    // What nobody waits for any more is not given to him either.
+    unlock(1, range(1, 0, 10));
+    let held = manager.call(
+        &who(4),
+        Request::TestLock {
+            range: range(1, 0, 10),
+        },
+    );
+    assert_eq!(held.unwrap(), Response::Conflict(None));
 }
 
 /// 10,000 names in one directory, read in pages while others come and go: everything that was there

@@ -57,6 +57,10 @@ impl Connection {
                     if last.is_none() || !matches!(error, NetError::Unreachable { .. }) {
                         last = Some(error);
                     }
+                    // It answers here, only late: no time is left for the other ways.
+                    if deadline.over() {
+                        break;
+                    }
                 }
             }
         }

@@ -2,15 +2,21 @@
 
 use crate::context::Context;
 use crate::name::all_on_cluster;
+use crate::output;
 use anyhow::Context as _;
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-/// Bytes asked at a time; the next are on their way while these are written.
-const CHUNK: usize = 4 << 20;
+/// Bytes asked at a time; the next are on their way while these are written. A multiple of three, so that
+/// the base64 of several chunks can be joined.
+const CHUNK: usize = 3 << 20;
 
 /// Write files to standard output
+///
+/// With --json a line for each part of up to 3 MiB: {"name", "offset", "length", "base64"}, in order; an
+/// empty file is one line of length 0.
 #[derive(clap::Args)]
 pub struct Args {
     /// The files
@@ -29,13 +35,26 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         let mut next = file.start_read(0, vec![0; CHUNK]);
         loop {
             let (buffer, got) = next.wait().with_context(|| format!("{}", path.display()))?;
+            let begin = offset;
             offset += got as u64;
-            if got < buffer.len() {
-                out.write_all(&buffer[..got])?;
-                break;
+            let last = got < buffer.len();
+            let following = (!last).then(|| file.start_read(offset, vec![0; CHUNK]));
+            let part = &buffer[..got];
+            if !context.json {
+                out.write_all(part)?;
+            } else if got > 0 || begin == 0 {
+                let line = json!({
+                    "name": path.to_string_lossy(),
+                    "offset": begin,
+                    "length": got,
+                    "base64": output::base64(part),
+                });
+                writeln!(out, "{line}")?;
             }
-            next = file.start_read(offset, vec![0; CHUNK]);
-            out.write_all(&buffer[..got])?;
+            match following {
+                Some(following) => next = following,
+                None => break,
+            }
         }
     }
     out.flush()?;

@@ -1,16 +1,15 @@
-//! Advisory byte-range locks. Waiting happens here, with a deadline: the manager only says yes or
-//! no, so a waiter never occupies a thread of it and never waits for ever.
+//! Advisory byte-range locks. The manager answers when the lock is free, or after a while; the deadline
+//! is kept here, so that nobody waits for ever.
 
 use super::{Namespace, NetError, answer, unexpected};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trireme_net::Deadline;
-use trireme_proto::message::meta::{LockRange, Request, Response, Time};
+use trireme_proto::message::meta::{LOCK_WAIT_MS, LockRange, Request, Response, Time};
 use trireme_proto::refusal::errno;
 
-/// First and longest pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(1);
-const PAUSE_MAX: Duration = Duration::from_millis(50);
+/// Pause before asking a manager again that does not let anybody wait: it has just restarted.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A lock that is given back when dropped.
 pub struct Locked {
@@ -22,17 +21,25 @@ impl Namespace {
     /// Takes a lock, waiting at most `patience` for others to give it back (`EAGAIN` then).
     pub fn lock(&self, range: LockRange, patience: Duration) -> Result<Locked, NetError> {
         let deadline = Deadline::after(patience);
-        let mut pause = PAUSE;
         loop {
-            match self.lock_once(range, true) {
+            // An answer that does not come must not be mistaken for a manager that is away.
+            let patience = deadline.left().min(self.call_time() / 2);
+            let asked = Instant::now();
+            match self.ask_for_lock(range, true, patience) {
                 Ok(_) => break,
                 Err(NetError::Refused { source, .. })
                     if source.errno == errno::EAGAIN && !deadline.over() =>
                 {
-                    std::thread::sleep(pause.min(deadline.left()));
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    std::thread::sleep(PAUSE.saturating_sub(asked.elapsed()).min(deadline.left()));
                 }
-                Err(error) => return Err(error),
+                Err(error @ NetError::Refused { .. }) => return Err(error),
+                Err(error) => {
+                    // The request may still be waiting there, for nobody.
+                    if !self.holds_some_of(&range) {
+                        let _ = self.unlock(range);
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(Locked {
@@ -45,10 +52,21 @@ impl Namespace {
     /// it will ask again, and is told (`EDEADLK`) when that cannot succeed. Gives whether others
     /// have the file open for writing, and its last change.
     pub fn lock_once(&self, range: LockRange, wait: bool) -> Result<(bool, Time), NetError> {
+        self.ask_for_lock(range, wait, Duration::ZERO)
+    }
+
+    fn ask_for_lock(
+        &self,
+        range: LockRange,
+        wait: bool,
+        patience: Duration,
+    ) -> Result<(bool, Time), NetError> {
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         let request = Request::Lock {
             range,
             reclaim: false,
             wait,
+            patience_ms: patience_ms.min(LOCK_WAIT_MS),
         };
         let answer =
             answer!(self.ask(request)?, Response::Locked { others, ctime } => (others, ctime))?;
@@ -64,19 +82,28 @@ impl Namespace {
         answer!(self.ask(Request::Unlock { range })?, Response::Done => ())
     }
 
+    /// Whether the range's owner holds a part of it already.
+    fn holds_some_of(&self, range: &LockRange) -> bool {
+        self.locks()
+            .iter()
+            .any(|held| same_owner(held, range) && held.start < range.end && range.start < held.end)
+    }
+
     /// A lock of somebody else that is in the way.
     pub fn test_lock(&self, range: LockRange) -> Result<Option<LockRange>, NetError> {
         answer!(self.ask(Request::TestLock { range })?, Response::Conflict(held) => held)
     }
 }
 
+fn same_owner(one: &LockRange, other: &LockRange) -> bool {
+    (one.inode, one.owner, one.flock) == (other.inode, other.owner, other.flock)
+}
+
 /// Takes a range out of what its owner holds: what is left is reclaimed after a restart.
 fn carve(held: &mut Vec<LockRange>, range: &LockRange) {
     let mut rest = Vec::new();
     held.retain(|old| {
-        let hit = (old.inode, old.owner, old.flock) == (range.inode, range.owner, range.flock)
-            && old.start < range.end
-            && range.start < old.end;
+        let hit = same_owner(old, range) && old.start < range.end && range.start < old.end;
         if hit {
             if old.start < range.start {
                 let end = range.start;

@@ -146,6 +146,7 @@ impl Namespace {
                 range,
                 reclaim: true,
                 wait: false,
+                patience_ms: 0,
             }));
         for request in again {
             let call = Call {

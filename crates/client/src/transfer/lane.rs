@@ -19,8 +19,11 @@ use super::{Done, Job};
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// How long one attempt to connect may take: the other servers wait meanwhile.
+/// How long the first attempt to connect may take: the other servers wait meanwhile. Each further one may
+/// take twice as long: what a busy server needs for a hello is more than this, and attempts that are
+/// given up only make it busier.
 const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT_MAX: Duration = Duration::from_secs(16);
 
 /// Writes shorter than this go through the socket: one copy less is not worth a window.
 const WINDOW_FROM: u64 = 16 << 10;
@@ -49,6 +52,7 @@ pub(crate) struct Lane<'a> {
     reply: Incoming,
     finished: VecDeque<Done>,
     pause: Duration,
+    connect_time: Duration,
     retry_at: Option<Instant>,
     last_error: Option<NetError>,
     may_send: bool,
@@ -94,6 +98,7 @@ impl<'a> Lane<'a> {
             },
             finished: VecDeque::new(),
             pause: PAUSE,
+            connect_time: CONNECT,
             retry_at: None,
             last_error: None,
             may_send: true,
@@ -227,7 +232,8 @@ impl<'a> Lane<'a> {
     }
 
     fn connect(&mut self, job: &Job<'_>, writing: bool) -> Result<(), NetError> {
-        let deadline = job.deadline.at_most(CONNECT);
+        let deadline = job.deadline.at_most(self.connect_time);
+        self.connect_time = (self.connect_time * 2).min(CONNECT_MAX);
         // An attempt that took too long is not the end of the call's patience.
         let patient = |error| match error {
             NetError::TimedOut { peer, .. } if !job.deadline.over() => NetError::Unreachable {
@@ -245,6 +251,7 @@ impl<'a> Lane<'a> {
                 }
             }
             self.lease = Some(lease);
+            self.connect_time = CONNECT;
             return Ok(());
         }
         let slot = job.options.block.next_multiple_of(4096);
@@ -262,6 +269,7 @@ impl<'a> Lane<'a> {
             }
         }
         self.lease = Some(lease);
+        self.connect_time = CONNECT;
         Ok(())
     }
 

@@ -117,10 +117,20 @@ impl Behind {
         state
     }
 
-    /// What failed and this opening has not heard of.
+    /// What failed and this opening has not heard of; from now on it has.
     pub fn news(&self, heard: &Heard) -> Result<(), i32> {
         let state = self.state();
         if heard.0.swap(state.failures, Ordering::SeqCst) == state.failures {
+            return Ok(());
+        }
+        Err(state.errno)
+    }
+
+    /// The same for one of several descriptors of an opening, which is closed: a child that closes what
+    /// it inherited must not be the only one to hear.
+    pub fn hint(&self, heard: &Heard) -> Result<(), i32> {
+        let state = self.state();
+        if heard.0.load(Ordering::SeqCst) == state.failures {
             return Ok(());
         }
         Err(state.errno)
@@ -185,7 +195,9 @@ mod tests {
         let (one, two) = (file.heard(), file.heard());
         file.begin(0..1).failed(libc::ENOSPC);
         let late = file.heard();
+        assert_eq!(file.hint(&one), Err(libc::ENOSPC));
         assert_eq!(file.news(&one), Err(libc::ENOSPC));
+        assert_eq!(file.hint(&one), Ok(()));
         assert_eq!(file.news(&one), Ok(()));
         assert_eq!(file.news(&two), Err(libc::ENOSPC));
         assert_eq!(file.news(&late), Ok(()));

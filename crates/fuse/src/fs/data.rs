@@ -18,17 +18,21 @@ const COPY_PIECE: usize = 1 << 20;
 /// this large.
 const APPEND_LOCK: u64 = 1 << 63;
 
+const PAGE: usize = 4096;
+
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends this thread's buffer of at least `length` bytes.
+/// Lends `length` bytes of this thread's buffer, which begin on a page: what an allocator gives lies a
+/// few bytes further, and the kernel copies to that several times slower.
 fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < length {
-            buffer.resize(length, 0);
+        if buffer.len() < length + PAGE {
+            buffer.resize(length + PAGE, 0);
         }
-        work(&mut buffer[..length])
+        let start = buffer.as_ptr().align_offset(PAGE);
+        work(&mut buffer[start..start + length])
     })
 }
 

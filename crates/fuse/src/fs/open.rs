@@ -225,7 +225,12 @@ impl Inner {
     pub(super) fn flush(&self, request: &Request<'_>, reply: Reply) {
         let result = request.arguments::<FlushIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
-            let written = handle.catch_up();
+            handle.behind.drain();
+            let written = if handle.write {
+                handle.behind.hint(&handle.heard)
+            } else {
+                Ok(())
+            };
             self.unlock_all(handle.inode, what.lock_owner, false);
             written.and(self.settle(&handle))
         });

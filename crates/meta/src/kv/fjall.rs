@@ -1,7 +1,8 @@
 //! The default engine: fjall, a log-structured merge tree. One journal fdatasync per commit.
 
 use super::{
-    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
+    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, make_whole, pack,
+    unpack,
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::sync::Mutex;
 
 /// Room on the disk below which nothing is committed: several of the largest commits.
 const ROOM: u64 = 4 << 20;
+
+/// What is kept in memory before it is written as a table: the engine's own default.
+const MEMTABLE: u64 = 64 << 20;
 
 /// fjall under the contract of [`Engine`]. The directory is locked: one process at a time.
 pub struct Fjall {
@@ -22,13 +26,27 @@ pub struct Fjall {
 impl Fjall {
     /// Opens or creates the engine in a directory of its own.
     pub fn open(directory: &Path) -> Result<Self, EngineError> {
+        Self::open_with(directory, MEMTABLE)
+    }
+
+    /// The same with another limit of what is kept in memory before it is written as a table of its own.
+    pub fn open_with(directory: &Path, memtable: u64) -> Result<Self, EngineError> {
+        make_whole(directory, |new| {
+            Self::open_there(new, memtable)?
+                .database
+                .persist(PersistMode::SyncAll)
+                .map_err(fail)
+        })?;
+        Self::open_there(directory, memtable)
+    }
+
+    fn open_there(directory: &Path, memtable: u64) -> Result<Self, EngineError> {
         let database = Database::builder(directory)
             .worker_threads(1)
             .open()
             .map_err(fail)?;
-        let pairs = database
-            .keyspace("meta", KeyspaceCreateOptions::default)
-            .map_err(fail)?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable);
+        let pairs = database.keyspace("meta", options).map_err(fail)?;
         let revision = match pairs.get(REVISION_KEY).map_err(fail)? {
             Some(bytes) => unpack("fjall", &bytes)?.version,
             None => 0,

@@ -1,7 +1,8 @@
 //! The second engine: redb, a copy-on-write B-tree in one file. Slower commits, faster scans.
 
 use super::{
-    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, pack, unpack,
+    Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, make_whole, pack,
+    unpack,
 };
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
@@ -19,6 +20,11 @@ pub struct Redb {
 impl Redb {
     /// Opens or creates the engine in a directory of its own.
     pub fn open(directory: &Path) -> Result<Self, EngineError> {
+        make_whole(directory, |new| Self::open_there(new).map(drop))?;
+        Self::open_there(directory)
+    }
+
+    fn open_there(directory: &Path) -> Result<Self, EngineError> {
         std::fs::create_dir_all(directory).map_err(fail)?;
         let database = Database::create(directory.join("meta.redb")).map_err(fail)?;
         let write = database.begin_write().map_err(fail)?;

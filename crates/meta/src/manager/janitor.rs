@@ -64,6 +64,7 @@ fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
         for inode in freed {
             inner.leave_unsettled(inode);
         }
+        inner.grant_locks();
         if let Err(failure) = inner.sweep() {
             tracing::debug!(%failure, "the to-do list is not empty yet");
         }

@@ -14,7 +14,7 @@
 //! * inodes: [`Request::GetAttr`], [`Request::SetAttr`], [`Request::Truncate`], xattrs
 //! * open files: [`Request::Open`] gives an [`Opened`] with the layout and the grant that the I/O
 //!   servers accept; [`Request::Report`] tells the manager what was written; [`Request::Close`]
-//! * locks: [`Request::Lock`] (never waits on the server: the client retries until its deadline)
+//! * locks: [`Request::Lock`] (may be answered later, when the lock is free, but within [`LOCK_WAIT_MS`])
 //! * the cluster: [`Request::Map`], [`Request::Register`], [`Request::StatFs`], [`Request::Check`]
 //!
 //! An open file, a lock and the right to keep an unlinked file alive belong to the client (the
@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 
 /// Inode number of the root directory.
 pub const ROOT: u64 = 1;
+/// Longest that the manager keeps a request for a lock unanswered: shorter than any sensible deadline
+/// of a call. Who wants to wait longer asks again.
+pub const LOCK_WAIT_MS: u32 = 5000;
 /// Longest name of one directory entry in bytes: what every Unix promises.
 pub const NAME_MAX: usize = 255;
 /// Longest path in bytes, as Linux' `PATH_MAX` without its NUL.
@@ -607,7 +610,7 @@ pub enum Request {
         /// Bits of `access(2)`.
         mask: u32,
     },
-    /// Take a lock; `EAGAIN` when somebody else holds it.
+    /// Take a lock; `EAGAIN` when somebody else holds it, and still does after `patience_ms`.
     Lock {
         /// What.
         range: LockRange,
@@ -615,6 +618,8 @@ pub enum Request {
         reclaim: bool,
         /// The asker will ask again until it gets the lock; `EDEADLK` when that would never be.
         wait: bool,
+        /// How long the answer may wait for the lock, [`LOCK_WAIT_MS`] at most; 0: answer at once.
+        patience_ms: u32,
     },
     /// Give a range back.
     Unlock {

@@ -14,7 +14,7 @@ use trireme_partition::{Part, multiplicity_within};
 use trireme_policy::plan::{Block, Blocks, Step, disk_directed};
 use trireme_proto::message::collective::Phases;
 use trireme_proto::{Refusal, limits, refusal::errno};
-use trireme_store::{Positions, Subfile};
+use trireme_store::{Aligned, Positions, Subfile};
 
 use super::group::Meeting;
 use super::refusal;
@@ -379,7 +379,7 @@ impl Drop for Watch<'_> {
 /// What a thread keeps from block to block.
 struct Desk<'a> {
     shuffle: Shuffle<'a>,
-    buffer: Vec<u8>,
+    buffer: Aligned,
     intervals: Vec<Interval>,
     pieces: Vec<(usize, Local)>,
     runs: Vec<Range<usize>>,
@@ -395,7 +395,7 @@ impl Work<'_> {
         let deadline = Deadline::after(limits::CALL_TIME);
         let mut desk = Desk {
             shuffle: Shuffle::new(self.members, worker, self.block, deadline),
-            buffer: vec![0; self.block],
+            buffer: Aligned::empty(),
             intervals: Vec::new(),
             pieces: Vec::new(),
             runs: Vec::new(),
@@ -474,7 +474,7 @@ impl Work<'_> {
             unsafe { subfile.write_raw_at(&runs, at) }.map_err(refusal)?;
             return Ok(());
         }
-        let buffer = &mut desk.buffer[..length];
+        let buffer = desk.buffer.get(length);
         if full {
             {
                 let _watch = Watch::start(&self.tally.move_ns);
@@ -534,7 +534,7 @@ impl Work<'_> {
         length: usize,
         survey: &Survey,
     ) -> Result<(), Stop> {
-        let buffer = &mut desk.buffer[..length];
+        let buffer = desk.buffer.get(length);
         let full = self.disjoint && survey.bytes == length as u64;
         if let Some(subfile) = self.subfile {
             let _watch = Watch::start(&self.tally.disk_ns);

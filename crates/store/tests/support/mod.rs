@@ -1,6 +1,8 @@
 //! Numbers that come back with the same seed.
 #![allow(dead_code)]
 
+pub mod disk;
+
 /// xorshift64*.
 pub struct Random(u64);
 
