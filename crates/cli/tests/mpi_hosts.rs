@@ -7,6 +7,7 @@ mod support;
 use command_support::World;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::skip;
 
 /// Two hosts on one cable; removed when dropped.
@@ -19,6 +20,13 @@ const ADDRESSES: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
 fn ip(words: &str) -> bool {
     let output = Command::new("ip").args(words.split(' ')).output();
     output.is_ok_and(|output| output.status.success())
+}
+
+fn carries(name: &str) -> bool {
+    let shown = Command::new("ip")
+        .args(["-n", name, "-o", "link", "show", "eth0"])
+        .output();
+    shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("state UP"))
 }
 
 impl Hosts {
@@ -40,6 +48,14 @@ impl Hosts {
                 && ip(&format!("-n {name} link set eth0 up")))
             {
                 return None;
+            }
+        }
+        // A link is there before it carries anything, and MPI looks only once.
+        let end = Instant::now() + Duration::from_secs(60);
+        for name in &hosts.names {
+            while !carries(name) {
+                assert!(Instant::now() < end, "{name}'s link stays down");
+                std::thread::sleep(Duration::from_millis(5));
             }
         }
         Some(hosts)

@@ -18,6 +18,11 @@ pub(super) struct Node {
     pub lookups: u64,
     /// As the manager last said.
     pub attr: Attr,
+    /// Time of change when the kernel was last told which inode a name means. Attributes alone do not
+    /// say that: those of a close that comes late may be newer than the name.
+    pub named: Time,
+    /// The kernel was sent to look a name of it up again.
+    pub doubted: bool,
     /// Open files in this mount, and those of them that go through the page cache.
     pub opens: usize,
     pub cached_opens: usize,
@@ -63,10 +68,15 @@ impl Nodes {
         if let Some(node) = table.get_mut(&attr.inode) {
             node.lookups += lookups;
             node.attr = attr.clone();
+            if lookups > 0 {
+                node.named = attr.ctime;
+            }
         } else if lookups > 0 {
             let node = Node {
                 lookups,
                 attr: attr.clone(),
+                named: attr.ctime,
+                doubted: false,
                 opens: 0,
                 cached_opens: 0,
                 written: None,

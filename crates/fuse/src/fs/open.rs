@@ -73,8 +73,12 @@ impl Inner {
         // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
         // it up. Then it looks again, once.
         let outdated = self.nodes.with(inode, |node| {
-            let seen = std::mem::replace(&mut node.attr, attr);
-            node.opens == 0 && seen.ctime != node.attr.ctime && node.written.is_none()
+            node.attr = attr;
+            let changed = node.named != node.attr.ctime;
+            let doubt = changed && node.opens == 0 && node.written.is_none();
+            // Once: it may be changing all the time.
+            node.doubted = doubt && !node.doubted;
+            node.doubted
         });
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
         if outdated == Some(true) && !self.ttl.is_zero() {
