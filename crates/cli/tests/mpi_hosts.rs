@@ -51,7 +51,7 @@ impl Hosts {
             }
         }
         // A link is there before it carries anything, and MPI looks only once.
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         for name in &hosts.names {
             while !carries(name) {
                 assert!(Instant::now() < end, "{name}'s link stays down");
