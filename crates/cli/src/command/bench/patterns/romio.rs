@@ -22,7 +22,7 @@ const ABOUT: &str = "ROMIO writes the local file system with no server in betwee
     four times slower), every rank may aggregate (cb_nodes = ranks; the default is one), and \
     the collective buffer is 1 MiB (of 128 KiB to 16 MiB, the default, the fastest here). \
     Opening the file, building the view and allocating are outside the clock. Between its turns its \
-    ranks sleep. Its buffers begin on a page, which is worth twice the speed to it; ours come from \
+    ranks sleep. Its buffers begin on a page, which makes its independent reads twice as fast; ours come from \
     the allocator as a program's do, but our library moves those that come back to large pages. \
     PATTERNS_LARGE_PAGES=1 in the environment gives them to the peer also.";
 
