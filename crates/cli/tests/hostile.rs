@@ -6,7 +6,7 @@ use std::io::{IoSlice, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use support::{Random, World, resident, world};
@@ -354,51 +354,59 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     const CLIENTS: usize = 1000;
     const BYTES: usize = 1 << 20;
     const PIECE: usize = BYTES / 4;
-    // Each piece is written and read.
-    const ROUND: u64 = 2 * (BYTES / PIECE) as u64;
+    // The kernel leaves one or the other of a thousand runnable threads alone for seconds: a bad moment
+    // of the machine spoils only one round.
+    const ROUNDS: usize = 3;
     let _alone = alone();
+    // A thousand clients are threads here, which would wait for each other in the allocator.
+    // SAFETY: sets one number of the allocator's.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, CLIENTS as i32) };
     let world = world(4);
     if !many_descriptors() {
         return;
     }
     // All clients' bytes are pieces of these: no memory per client but what it reads into.
     let pool = Random::new(3).bytes(BYTES + CLIENTS * 512);
-    let served: Vec<AtomicU64> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
-    let counts = || -> Vec<u64> {
-        let counts = served.iter().map(|count| count.load(Ordering::Relaxed));
-        counts.collect()
-    };
+    let times: Vec<AtomicU64> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
-    let ready = AtomicUsize::new(0);
-    let begin = Instant::now();
-    let (took, mut shares) = std::thread::scope(|scope| {
+    let (round, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let began = Mutex::new(Instant::now());
+    let fair = std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let (world, data) = (&world, &pool[client * 512..][..BYTES]);
-            let (served, stop, ready) = (&served[client], &stop, &ready);
+            let (time, stop, round, done) = (&times[client], &stop, &round, &done);
+            let began = &began;
             let work = move || {
                 let _stop_all = StopOnPanic(stop);
                 let cluster = world.client();
                 let file = cluster.create(format!("/many-{client}")).unwrap();
+                // The servers are what is tested.
+                let mut plain = file.transfer();
+                plain.same_host = false;
+                file.set_transfer(plain);
                 let mut back = vec![0; PIECE];
                 // All are connected to all servers before the work begins.
-                file.write_at(&back, 0).unwrap();
-                ready.fetch_add(1, Ordering::Relaxed);
-                while ready.load(Ordering::Relaxed) < CLIENTS && !stop.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                // Again and again, so that all are at work while shares are counted.
-                while !stop.load(Ordering::Relaxed) {
+                file.write_at(data, 0).unwrap();
+                for mine in 1..=ROUNDS {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    while round.load(Ordering::Relaxed) < mine {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    let begin = *began.lock().unwrap();
                     for (part, data) in data.chunks(PIECE).enumerate() {
                         file.write_at(data, (part * PIECE) as u64).unwrap();
-                        served.fetch_add(1, Ordering::Relaxed);
                     }
                     for (part, data) in data.chunks(PIECE).enumerate() {
                         file.read_exact_at(&mut back, (part * PIECE) as u64)
                             .unwrap();
                         assert!(back == data, "client {client}");
-                        served.fetch_add(1, Ordering::Relaxed);
                     }
+                    time.store(begin.elapsed().as_millis() as u64, Ordering::Relaxed);
                 }
+                done.fetch_add(1, Ordering::Relaxed);
             };
             std::thread::Builder::new()
                 .stack_size(256 << 10)
@@ -406,39 +414,41 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
                 .unwrap();
         }
         let _stop_all = StopOnPanic(&stop);
-        let until = |done: &dyn Fn(&[u64]) -> bool| {
-            while !stop.load(Ordering::Relaxed) && !done(&counts()) {
+        let begin = Instant::now();
+        let all_done = |rounds: usize| {
+            while done.load(Ordering::Relaxed) < (rounds + 1) * CLIENTS {
+                assert!(!stop.load(Ordering::Relaxed), "a client failed");
                 assert!(begin.elapsed() < Duration::from_mins(2), "took too long");
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        until(&|counts| counts.iter().all(|count| *count >= ROUND));
-        let (took, before) = (begin.elapsed(), counts());
-        // Until there is enough to compare: two rounds of each on average.
-        let goal = before.iter().sum::<u64>() + 2 * ROUND * CLIENTS as u64;
-        until(&|counts| counts.iter().sum::<u64>() >= goal);
-        let after = counts().into_iter().zip(before);
-        let shares: Vec<u64> = after.map(|(now, before)| now - before).collect();
+        all_done(0);
+        println!("1000 clients are connected after {:?}", begin.elapsed());
+        let fair = (1..=ROUNDS).any(|number| {
+            *began.lock().unwrap() = Instant::now();
+            round.store(number, Ordering::Relaxed);
+            all_done(number);
+            let mut times: Vec<u64> = times
+                .iter()
+                .map(|time| time.load(Ordering::Relaxed))
+                .collect();
+            times.sort_unstable();
+            let (least, most) = (times[0], times[CLIENTS - 1]);
+            println!("a mebibyte of each took {least} to {most} ms");
+            most <= 5 * least
+        });
         stop.store(true, Ordering::Relaxed);
-        (took, shares)
+        fair
     });
-    shares.sort_unstable();
-    let [least, low, high, most] =
-        [0, CLIENTS / 10, CLIENTS * 9 / 10, CLIENTS - 1].map(|i| shares[i]);
     let memory: Vec<u64> = world
         .local
         .servers()
         .iter()
         .map(|server| resident(server.pid()) >> 20)
         .collect();
-    println!(
-        "1000 clients in {took:?}; of the next {} pieces of 256 KiB each got {least} to {most}, four of \
-         five {low} to {high}; resident MiB {memory:?}",
-        shares.iter().sum::<u64>()
-    );
+    println!("resident MiB {memory:?}");
     assert!(memory.iter().all(|mib| *mib < 1024), "{memory:?} MiB");
-    // Not of the two extremes: on two processors a few of the thousand threads stand still for seconds.
-    assert!(high <= 5 * low, "shares of {low} to {high} pieces");
+    assert!(fair, "some clients waited much longer than others");
 }
 
 /// Raises the limit of descriptors; false where a thousand clients cannot be had.

@@ -1,6 +1,7 @@
 //! An open file: reads and writes at offsets over all its servers, size, sync.
 
 mod close;
+mod lent;
 mod sparse;
 mod stream;
 
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub servers: Vec<Arc<Pool>>,
     pub parts: Vec<Part>,
     transfer: Mutex<TransferOptions>,
+    lent_to_read: lent::Lent,
+    lent_to_write: lent::Lent,
     /// Per server, the incarnation that everything not yet synced went to; 0: not heard yet.
     seen: Vec<AtomicU64>,
     /// End of the furthest byte that this opening wrote.
@@ -84,6 +87,8 @@ impl File {
             inner: Arc::new(Inner {
                 cluster: cluster.clone(),
                 opened,
+                lent_to_read: lent::Lent::new(servers.len(), false),
+                lent_to_write: lent::Lent::new(servers.len(), true),
                 layout,
                 servers,
                 parts,
@@ -336,6 +341,14 @@ impl Inner {
         Some((server as usize, number / count * unit + offset % unit))
     }
 
+    /// The servers that have part of a range.
+    fn servers_of(&self, offset: u64, length: u64) -> impl Iterator<Item = usize> {
+        let (unit, count) = (self.layout.unit, self.layout.servers.len() as u64);
+        let (from, first) = (offset / unit, u64::from(self.layout.first));
+        let units = ((offset + length - 1) / unit - from + 1).min(count);
+        (from..from + units).map(move |number| ((number + first) % count) as usize)
+    }
+
     fn header(&self, op: Op, offset: u64, length: u64) -> Header {
         let grant = &self.opened.grant;
         let mut header = Header::request(op);
@@ -362,6 +375,9 @@ impl Inner {
         if length == 0 {
             return Ok(0);
         }
+        if options.same_host && self.lent_to_read.read(self, buffer, offset) {
+            return Ok(buffer.len());
+        }
         let deadline = self.cluster.deadline();
         if buffer.len() <= SMALL
             && let Some((server, at)) = self.one_server(offset, length)
@@ -373,6 +389,9 @@ impl Inner {
             self.heard(server, reply.token.get());
             let got = reply.payload.get() as usize;
             if got == buffer.len() {
+                if options.same_host {
+                    self.lent_to_read.answered(self, server, deadline);
+                }
                 return Ok(got);
             }
             buffer[got..].fill(0);
@@ -392,6 +411,10 @@ impl Inner {
             }
         })?;
         if short.is_empty() {
+            if options.same_host {
+                let servers = self.servers_of(offset, length);
+                servers.for_each(|server| self.lent_to_read.answered(self, server, deadline));
+            }
             return Ok(buffer.len());
         }
         // What a server does not have is a hole or beyond the end; the size decides.
@@ -430,8 +453,34 @@ impl Inner {
         if length == 0 {
             return Ok(());
         }
-        let deadline = self.cluster.deadline();
         self.wrote.store(true, Ordering::Relaxed);
+        let memory = match options.same_host {
+            true => self.cluster.shared.memory.around(buffer),
+            false => None,
+        };
+        // What lies in shared memory all servers take at once, without a copy here.
+        let lend = options.same_host && memory.is_none();
+        if !(lend && self.lent_to_write.write(self, buffer, offset)) {
+            self.write_by_servers(options, memory, buffer, offset)?;
+            if lend {
+                let deadline = self.cluster.deadline();
+                let servers = self.servers_of(offset, length);
+                servers.for_each(|server| self.lent_to_write.answered(self, server, deadline));
+            }
+        }
+        self.end.fetch_max(offset + length, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write_by_servers(
+        &self,
+        options: TransferOptions,
+        memory: Option<Arc<trireme_net::Window>>,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<()> {
+        let deadline = self.cluster.deadline();
+        let length = buffer.len() as u64;
         let alone = self
             .one_server(offset, length)
             .filter(|_| buffer.len() <= SMALL);
@@ -443,19 +492,16 @@ impl Inner {
                 Ok(connection.incarnation())
             })?;
             self.heard(server, incarnation);
-        } else {
-            let mut job = self.job_with(options, deadline);
-            if job.options.window {
-                job.memory = self.cluster.shared.memory.around(buffer);
-            }
-            let striped = self.striped(offset, length, job.options.block);
-            let op = Op::WRITE;
-            let plan = Contiguous { striped, op };
-            transfer::run(&job, plan, Buffer::Out(buffer), |done| {
-                self.heard(done.server as usize, done.incarnation);
-            })?;
+            return Ok(());
         }
-        self.end.fetch_max(offset + length, Ordering::Relaxed);
+        let mut job = self.job_with(options, deadline);
+        job.memory = memory;
+        let striped = self.striped(offset, length, job.options.block);
+        let op = Op::WRITE;
+        let plan = Contiguous { striped, op };
+        transfer::run(&job, plan, Buffer::Out(buffer), |done| {
+            self.heard(done.server as usize, done.incarnation);
+        })?;
         Ok(())
     }
 

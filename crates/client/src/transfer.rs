@@ -34,8 +34,9 @@ pub struct TransferOptions {
     pub schedule: Schedule,
     /// The schedule block b: bytes per request to one server.
     pub block: u64,
-    /// Whether writes to servers on this host go through shared memory.
-    pub window: bool,
+    /// Whether servers on this host are reached by shorter ways than their sockets: bytes to write lie
+    /// in shared memory, and what the page cache has of a file is read from there.
+    pub same_host: bool,
 }
 
 impl Default for TransferOptions {
@@ -45,7 +46,7 @@ impl Default for TransferOptions {
             total: 0,
             schedule: Schedule::Hash,
             block: 1 << 20,
-            window: true,
+            same_host: true,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The client's end of a connection: one owner at a time, dropped on any error.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use trireme_proto::frame::HEADER_BYTES;
@@ -29,6 +29,34 @@ pub struct Connection {
     pub window: Option<Window>,
     /// Memory of the caller's that is shared with the server instead.
     memory: Option<Arc<Window>>,
+    /// Held by those who want to know whether the server is still there.
+    tie: Option<Tie>,
+}
+
+/// Tells, as long as it is kept, whether the connection that it was taken from is still open.
+#[derive(Debug, Clone)]
+pub struct Tie(Arc<OwnedFd>);
+
+impl Tie {
+    /// Whether both ends are there: the server lives, and this client has not given the connection up.
+    pub fn holds(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&*self.0, PollFlags::RDHUP)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        matches!(poll(&mut fds, Some(&now)), Ok(0))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A tie is a second descriptor of the socket, which keeps it open.
+        if self.tie.is_some() {
+            self.socket.shutdown();
+        }
+    }
 }
 
 /// A reply whose payload, if any, is still on the socket or in the caller's buffer.
@@ -130,6 +158,7 @@ impl Connection {
             generation: identity.0.generation,
             window: None,
             memory: None,
+            tie: None,
         })
     }
 
@@ -332,6 +361,38 @@ impl Connection {
             .map_err(|e| self.lost(e, deadline))?;
         self.receive(&mut [], deadline)?;
         Ok(())
+    }
+
+    /// One request that is answered with a descriptor, and the tie that says how long it is good for.
+    pub fn call_for_descriptor(
+        &mut self,
+        header: &mut Header,
+        deadline: Deadline,
+    ) -> Result<(OwnedFd, Tie), NetError> {
+        self.send(header, &[], &[], deadline)?;
+        let mut bytes = [0; HEADER_BYTES];
+        let (mut filled, mut descriptor) = (0, None);
+        while filled < HEADER_BYTES {
+            let rest = &mut bytes[filled..];
+            match self
+                .socket
+                .receive_some(rest, &mut descriptor, deadline.left())
+            {
+                Ok(0) => return Err(self.lost(std::io::ErrorKind::UnexpectedEof.into(), deadline)),
+                Ok(got) => filled += got,
+                Err(error) => return Err(self.lost(error, deadline)),
+            }
+        }
+        let (reply, _) = self.accept_header(&bytes, 0, deadline)?;
+        let descriptor = descriptor
+            .filter(|_| reply.id == header.id)
+            .ok_or_else(|| self.protocol("sent no descriptor"))?;
+        if self.tie.is_none() {
+            let same = self.socket.as_fd().try_clone_to_owned();
+            let same = same.map_err(|error| self.lost(error, deadline))?;
+            self.tie = Some(Tie(Arc::new(same)));
+        }
+        Ok((descriptor, self.tie.clone().expect("just made")))
     }
 
     /// One request without body and payload; the reply's payload goes into `into` with the same

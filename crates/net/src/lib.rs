@@ -42,7 +42,7 @@ mod window;
 
 pub use address::{Address, Endpoint};
 pub use backchannel::Backchannel;
-pub use connection::{Connection, Reply};
+pub use connection::{Connection, Reply, Tie};
 pub use deadline::Deadline;
 pub use error::NetError;
 pub use identity::{Identity, Peer, random_bytes, random_u64};

@@ -217,6 +217,21 @@ impl Link {
         self.out.send_file(header, file, offset, length)
     }
 
+    /// Answers with a descriptor (Unix sockets only).
+    pub fn reply_descriptor(
+        &mut self,
+        mut header: Header,
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        self.answered = true;
+        self.out.stamp(&mut header, 0, 0);
+        let deadline = Deadline::after(limits::frame_time(0));
+        let _alone = self.out.sending.lock().expect("no panic while sending");
+        self.out
+            .socket
+            .send_with_descriptor(header.as_bytes(), descriptor, deadline)
+    }
+
     /// Answers with a payload of `length` bytes that comes piece by piece.
     pub fn start_payload(&mut self, mut header: Header, length: usize) -> Payload<'_> {
         self.answered = true;

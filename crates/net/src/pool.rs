@@ -44,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// A connection that returns to its pool by [`Lease::give_back`]; otherwise it is closed,
-/// so that nothing half-read is ever used again.
+/// so that nothing half-read is ever used again. [`Lease::give_up`] says that something may be under way.
 #[derive(Debug)]
 pub struct Lease<'a> {
     pool: &'a Pool,
@@ -110,12 +110,31 @@ impl Pool {
         (finder.0)(deadline.at_most(LOOK_TIME));
     }
 
-    /// A request was given up without an answer: the server may still have it. From now on only new
-    /// connections are used, and the server ends the old ones before it welcomes the first of them,
-    /// so that the request cannot take effect after a later one.
-    pub fn fence(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+    /// A request on a connection of this generation was given up without an answer: the server may
+    /// still have it. From now on only new connections are used, and the server ends the old ones
+    /// before it welcomes the first of them, so that the request cannot take effect after a later one.
+    ///
+    /// Those whose connections end by that give up, too: they must not end the new ones in turn, which
+    /// is why only the first of a generation counts.
+    fn fence(&self, generation: u32) {
+        let next = generation.wrapping_add(1);
+        let order = Ordering::SeqCst;
+        let _ = self
+            .generation
+            .compare_exchange(generation, next, order, order);
+        self.forget();
+    }
+
+    /// Closes all idle connections.
+    fn forget(&self) {
         self.idle.lock().expect("no panic under this lock").clear();
+    }
+
+    /// What this client says of itself on a new connection.
+    fn identity(&self) -> Identity {
+        let mut identity = self.identity;
+        identity.0.generation = self.generation.load(Ordering::SeqCst);
+        identity
     }
 
     /// An idle connection, or a new one; one attempt.
@@ -128,8 +147,9 @@ impl Pool {
                 reused: true,
             });
         }
-        let connection = Connection::connect(&self.endpoint(), &self.key, self.identity, deadline)
-            .inspect_err(|_| self.look(deadline))?;
+        let connection =
+            Connection::connect(&self.endpoint(), &self.key, self.identity(), deadline)
+                .inspect_err(|_| self.look(deadline))?;
         self.incarnation
             .store(connection.incarnation(), Ordering::Relaxed);
         Ok(Lease {
@@ -167,7 +187,7 @@ impl Pool {
                 if matches!(result, Ok(_) | Err(NetError::Refused { .. })) {
                     lease.give_back();
                 } else {
-                    self.fence();
+                    lease.give_up();
                 }
                 result
             });
@@ -212,7 +232,7 @@ impl Pool {
         loop {
             let mut lease = self.lease_or_wait(deadline)?;
             if lease.reused && lease.is_stale() {
-                self.fence();
+                self.forget();
                 continue;
             }
             let reply = lease.call(&mut Header::request(op), &body, &[], &mut [], deadline);
@@ -230,7 +250,7 @@ impl Pool {
                     if matches!(error, NetError::Refused { .. }) {
                         lease.give_back();
                     } else {
-                        self.fence();
+                        lease.give_up();
                     }
                     Err(error)
                 }
@@ -257,6 +277,14 @@ fn patiently<T>(
 }
 
 impl Lease<'_> {
+    /// Closes the connection with a request unanswered: what the server still has of it does not take
+    /// effect after any later request of this client.
+    pub fn give_up(mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.fence(connection.generation());
+        }
+    }
+
     /// Returns the connection for others to use: only when no reply is outstanding.
     pub fn give_back(mut self) {
         let Some(connection) = self.connection.take() else {

@@ -1,8 +1,8 @@
 //! A small server over both kinds of socket: calls, refusals, late answers, strangers, restarts.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use trireme_net::{
@@ -12,7 +12,11 @@ use trireme_net::{
 use trireme_proto::hello::Role;
 use trireme_proto::{Header, Key, Op, Refusal};
 
-struct Echo;
+/// Answers what it is told; notes the texts in the order in which they took effect.
+#[derive(Default)]
+struct Echo {
+    effects: Mutex<Vec<String>>,
+}
 
 impl Handler for Echo {
     type Session = u64;
@@ -43,6 +47,7 @@ impl Handler for Echo {
                 if text == "hang" {
                     std::thread::sleep(Duration::from_millis(700));
                 }
+                self.effects.lock().unwrap().push(text.clone());
                 Ok(link.reply_body(header, &text))
             }
             Op::WRITE => {
@@ -57,6 +62,10 @@ impl Handler for Echo {
 }
 
 fn start(addresses: Vec<Address>, key: &Key) -> Listener {
+    start_with(addresses, key, &Arc::default())
+}
+
+fn start_with(addresses: Vec<Address>, key: &Key, echo: &Arc<Echo>) -> Listener {
     let config = ListenerConfig {
         addresses,
         key: key.clone(),
@@ -65,7 +74,7 @@ fn start(addresses: Vec<Address>, key: &Key) -> Listener {
         cluster: 9,
         incarnation: Arc::new(AtomicU64::new(77)),
     };
-    Listener::start(config, Arc::new(Echo)).unwrap()
+    Listener::start(config, echo.clone()).unwrap()
 }
 
 fn soon() -> Deadline {
@@ -146,6 +155,39 @@ fn a_silent_server_costs_the_deadline_and_not_more() {
 }
 
 #[test]
+fn a_request_that_was_given_up_never_takes_effect_after_a_later_one() {
+    let (_dir, kinds) = both();
+    for addresses in kinds {
+        let echo = Arc::new(Echo::default());
+        let listener = start_with(addresses, &Key::open(), &echo);
+        let pool = pool(&listener, &Key::open());
+        let say = |text: &str| pool.call::<_, String>(Op::META, &text, soon());
+        say("first").unwrap();
+        // Others use the server, too, while one request after the other is given up.
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (0..20).for_each(|_| drop(say("other").unwrap()))))
+                .collect();
+            let quick = Deadline::after(Duration::from_millis(50));
+            pool.call::<_, String>(Op::META, &"hang", quick)
+                .unwrap_err();
+            say("later").unwrap();
+            say("after").unwrap();
+            others
+                .into_iter()
+                .for_each(|other| other.join().expect("others go on"));
+        });
+        let effects = echo.effects.lock().unwrap();
+        let place = |text: &str| effects.iter().position(|effect| effect == text);
+        assert!(place("hang").is_none_or(|hang| Some(hang) < place("after")));
+        drop(effects);
+        // Afterwards connections are kept again.
+        say("x").unwrap();
+        assert!(pool.lease(soon()).unwrap().reused);
+    }
+}
+
+#[test]
 fn a_server_that_comes_back_is_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let addresses = vec![Address::Unix(dir.path().join("s"))];
@@ -189,7 +231,7 @@ fn without_the_key_nothing_works_and_the_key_is_needed_beyond_loopback() {
         cluster: 0,
         incarnation: Arc::new(AtomicU64::new(1)),
     };
-    let error = Listener::start(config, Arc::new(Echo)).unwrap_err();
+    let error = Listener::start(config, Arc::new(Echo::default())).unwrap_err();
     assert!(error.to_string().contains("--key"), "{error}");
 }
 

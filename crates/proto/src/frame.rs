@@ -108,6 +108,9 @@ impl Op {
     pub const LIST: Op = Op(0x0109);
     /// Registers the shared memory window whose descriptor comes with this frame.
     pub const WINDOW: Op = Op(0x010a);
+    /// A descriptor of a subfile comes with the answer, on Unix sockets only: for reading if `length` is
+    /// 0, else for writing.
+    pub const LEND: Op = Op(0x010b);
 
     /// Reserves, frees or zeroes a range of a subfile; body
     /// [`message::io::Allocate`](crate::message::io::Allocate).

@@ -170,6 +170,7 @@ impl Handler for Shared {
             Op::SPACE => request::space::run(&call, link),
             Op::LIST => request::list::run(&call, link),
             Op::WINDOW => request::window::run(&call, session, link),
+            Op::LEND => request::lend::run(&call, session, link),
             Op::ALLOCATE => request::allocate::run(&call, session, link),
             Op::SEEK => request::allocate::seek(&call, session, link),
             Op::JOIN => request::group::join(&call, link),

@@ -169,11 +169,12 @@ impl Disk {
             .map_err(StoreError::io("open", &path))?;
         let subfile = Arc::new(subfile);
         if open.len() >= OPEN_SUBFILES {
-            // The older half goes; those in use stay open until their users let go.
+            // The older half goes, but for those in use: two of one file would not know of each other's
+            // locks.
             let mut ages: Vec<u64> = open.values().map(|slot| slot.used).collect();
             let middle = ages.len() / 2;
             let age = *ages.select_nth_unstable(middle).1;
-            open.retain(|_, slot| slot.used > age);
+            open.retain(|_, slot| slot.used > age || Arc::strong_count(&slot.subfile) > 1);
         }
         open.insert(
             file,

@@ -282,29 +282,42 @@ pub(crate) unsafe fn plain(
     Ok(done)
 }
 
-/// Memory at a page's start: what direct requests need, and what the kernel copies fastest to. (Some
-/// processors copy several times slower when the destination lies a few bytes further into its page
-/// than the source, as what an allocator gives usually does.)
+/// Memory at a known place in its page.
+///
+/// Processors copy several times slower when the destination lies a few bytes further into its page than
+/// the source. The page cache begins with a page, and what an allocator gives a few bytes behind.
 #[derive(Debug)]
 pub struct Aligned {
     bytes: Vec<u8>,
     start: usize,
+    into_page: usize,
 }
 
 impl Aligned {
-    /// Takes memory only once it is used.
+    /// At a page's start, which direct requests need. Takes memory only once it is used.
     pub const fn empty() -> Aligned {
         Aligned {
             bytes: Vec::new(),
             start: 0,
+            into_page: 0,
+        }
+    }
+
+    /// In the middle of a page: for bytes that are copied from the page cache and then to a program's
+    /// memory.
+    pub const fn amid() -> Aligned {
+        Aligned {
+            bytes: Vec::new(),
+            start: 0,
+            into_page: BLOCK / 2,
         }
     }
 
     /// The first `length` bytes, zero at first.
     pub fn get(&mut self, length: usize) -> &mut [u8] {
-        if self.bytes.len() < length + BLOCK {
-            self.bytes = vec![0; length + BLOCK];
-            self.start = self.bytes.as_ptr().align_offset(BLOCK);
+        if self.bytes.len() < length + 2 * BLOCK {
+            self.bytes = vec![0; length + 2 * BLOCK];
+            self.start = self.bytes.as_ptr().align_offset(BLOCK) + self.into_page;
         }
         &mut self.bytes[self.start..self.start + length]
     }

@@ -14,6 +14,7 @@ mod error;
 mod label;
 mod physical;
 mod probe;
+pub mod range_lock;
 mod subfile;
 mod uring;
 

@@ -2,7 +2,7 @@
 
 mod sparse;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 
 use crate::engine::{Handle, Way};
-use crate::{Event, Options, StoreError};
+use crate::{Event, Options, StoreError, range_lock};
 pub use sparse::Allocation;
 
 /// Writers of at least this much take turns in our hands rather than spin in the kernel's.
@@ -153,19 +153,27 @@ impl Subfile {
 
     /// Reads `window` from `offset`, lets `change` put its bytes in, and writes it back, with no other
     /// writer in between. Bytes beyond the subfile's end are zero before.
+    ///
+    /// False, with nothing done, while somebody writes there whom the subfile is [lent](Subfile::lend)
+    /// to: then the bytes must be written one run after the other.
     pub fn change_at(
         &self,
         window: &mut [u8],
         offset: u64,
         change: impl FnOnce(&mut [u8]),
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let _alone = self.change.write().expect("no panic under this lock");
+        let length = window.len() as u64;
+        let Some(_nobody_else) = range_lock::try_lock(self.file(), offset, length) else {
+            return Ok(false);
+        };
         let got = self.read_at(window, offset)?;
         window[got..].fill(0);
         change(window);
         // SAFETY: `window` is ours alone while this runs.
         unsafe { self.write_runs(&[(window.as_mut_ptr(), window.len())], offset) }
-            .map_err(StoreError::io("write", &self.path))
+            .map_err(StoreError::io("write", &self.path))?;
+        Ok(true)
     }
 
     /// Sets the size; new bytes are zero.
@@ -215,6 +223,19 @@ impl Subfile {
     /// past it.
     pub fn in_page_cache(&self) -> Option<BorrowedFd<'_>> {
         (!self.handle.is_direct()).then(|| self.file().as_fd())
+    }
+
+    /// The subfile opened once more, for somebody else to read it or to write it; `None` where the page
+    /// cache is not used, or where somebody wants to hear of every write.
+    ///
+    /// A writer locks what it writes ([`range_lock`](crate::range_lock)), and need not wait for anything.
+    pub fn lend(&self, write: bool) -> Result<Option<File>, StoreError> {
+        if self.handle.is_direct() || (write && self.options.probe.is_some()) {
+            return Ok(None);
+        }
+        let mut how = OpenOptions::new();
+        let file = how.read(!write).write(write).open(&self.path);
+        file.map(Some).map_err(StoreError::io("open", &self.path))
     }
 }
 

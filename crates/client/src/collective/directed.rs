@@ -172,6 +172,8 @@ fn give_up(file: &Inner, group: &Group, sequence: u64, calls: &mut Vec<Call<'_>>
             let said = lease.call(&mut header, &body, &[], &mut [], deadline);
             if matches!(said, Err(NetError::Refused { .. })) {
                 lease.give_back();
+            } else {
+                lease.give_up();
             }
         }
         let lanes = call.lanes.into_iter().map(|lane| lane.connection).collect();
@@ -187,6 +189,7 @@ impl Call<'_> {
     fn fail(&mut self, error: NetError) {
         if let Some(lease) = self.lease.take() {
             shutdown(lease.socket());
+            lease.give_up();
         }
         for lane in self.lanes.drain(..) {
             shutdown(lane.connection.socket());
@@ -309,8 +312,6 @@ fn finish(file: &Inner, group: &Group, access: &Access, calls: Vec<Call<'_>>) ->
         if let Some(lease) = call.lease {
             file.heard(call.index, lease.incarnation());
             lease.give_back();
-        } else {
-            file.servers[call.index].fence();
         }
         if call.lanes.iter().all(Serving::is_idle) && !call.lanes.is_empty() {
             let lanes = call.lanes.into_iter().map(|lane| lane.connection).collect();

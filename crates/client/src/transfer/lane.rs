@@ -19,10 +19,11 @@ use super::{Done, Job};
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// How long the first attempt to connect may take: the other servers wait meanwhile. Each further one may
-/// take twice as long: what a busy server needs for a hello is more than this, and attempts that are
-/// given up only make it busier.
-const CONNECT: Duration = Duration::from_secs(1);
+/// How long the first attempt to connect may take before the server is looked for elsewhere: the other
+/// servers wait meanwhile. Each further one may take twice as long: a server with a thousand busy clients
+/// may need more than this for a hello, and attempts that are given up only make it busier. (With one
+/// second some of a thousand clients that began at once were not connected after fifteen.)
+const CONNECT: Duration = Duration::from_secs(4);
 const CONNECT_MAX: Duration = Duration::from_secs(16);
 
 /// Writes shorter than this go through the socket: one copy less is not worth a window.
@@ -206,8 +207,8 @@ impl<'a> Lane<'a> {
     /// A failure that may pass: everything unanswered is sent again on a new connection.
     fn failed(&mut self, error: NetError, job: &Job<'_>) -> Result<(), NetError> {
         let reused = self.lease.as_ref().is_some_and(|lease| lease.reused);
-        if self.lease.take().is_some() {
-            self.pool.fence();
+        if let Some(lease) = self.lease.take() {
+            lease.give_up();
         }
         self.sent = 0;
         self.out = 0;
@@ -256,7 +257,7 @@ impl<'a> Lane<'a> {
         }
         let slot = job.options.block.next_multiple_of(4096);
         let length = slot * self.slots as u64;
-        let worth = writing && job.options.window && self.frames[0].frame.length >= WINDOW_FROM;
+        let worth = writing && job.options.same_host && self.frames[0].frame.length >= WINDOW_FROM;
         let missing = lease
             .window
             .as_ref()
@@ -388,9 +389,11 @@ impl<'a> Lane<'a> {
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
         // Given up with requests unanswered: they must not take effect behind later ones.
-        if self.exposed && !self.frames.is_empty() {
-            self.lease = None;
-            self.pool.fence();
+        if self.exposed
+            && !self.frames.is_empty()
+            && let Some(lease) = self.lease.take()
+        {
+            lease.give_up();
         }
     }
 }

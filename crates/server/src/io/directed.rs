@@ -395,7 +395,14 @@ impl Work<'_> {
         let deadline = Deadline::after(limits::CALL_TIME);
         let mut desk = Desk {
             shuffle: Shuffle::new(self.members, worker, self.block, deadline),
-            buffer: Aligned::empty(),
+            buffer: if self
+                .subfile
+                .is_some_and(|subfile| subfile.in_page_cache().is_none())
+            {
+                Aligned::empty()
+            } else {
+                Aligned::amid()
+            },
             intervals: Vec::new(),
             pieces: Vec::new(),
             runs: Vec::new(),
@@ -488,29 +495,29 @@ impl Work<'_> {
         let span = survey.span.clone();
         let start = at + span.start as u64;
         let dense = survey.bytes * SPARSE >= span.len() as u64;
-        let rewrite = !survey.is_coarse() && dense;
-        if !rewrite {
-            desk.shuffle.owned(&mut desk.runs);
-        }
-        let (runs, tally) = (&desk.runs, &self.tally);
+        let mut rewrite = !survey.is_coarse() && dense;
+        let tally = &self.tally;
         let moving = Instant::now();
         let mut disk = Duration::ZERO;
         desk.shuffle.gather_then(|put| {
             let disk_from = Instant::now();
             if rewrite {
                 let window = &mut buffer[span.clone()];
-                subfile
+                // Once it may not be rewritten, all that was put into the buffer goes run by run.
+                rewrite = subfile
                     .change_at(window, start, |window| put(window, span.start))
                     .map_err(refusal)?;
-            } else {
+            }
+            if !rewrite {
                 put(buffer, 0);
             }
             disk += disk_from.elapsed();
             Ok::<(), Stop>(())
         })?;
         if !rewrite {
+            desk.shuffle.owned(&mut desk.runs);
             let disk_from = Instant::now();
-            for run in runs {
+            for run in &desk.runs {
                 subfile
                     .write_at(&buffer[run.clone()], at + run.start as u64)
                     .map_err(refusal)?;

@@ -7,6 +7,7 @@ use super::Shared;
 pub mod allocate;
 pub mod collective;
 pub mod group;
+pub mod lend;
 pub mod list;
 pub mod read;
 pub mod remove;

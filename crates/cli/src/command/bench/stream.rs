@@ -314,7 +314,7 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
             transfer.schedule = way.schedule.unwrap_or(transfer.schedule);
             transfer.block = way.block.unwrap_or(transfer.block);
             transfer.in_flight = way.in_flight.unwrap_or(transfer.in_flight);
-            transfer.window &= !way.no_window;
+            transfer.same_host &= !way.no_window;
             let cluster = cluster.with_options(options);
             let layout = trireme::LayoutWish {
                 unit: way.unit,

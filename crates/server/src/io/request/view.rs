@@ -199,20 +199,21 @@ pub fn write(
         if let Err(error) = link.receive_payload(input) {
             return Ok(Err(error));
         }
-        let mut at = 0;
         if group.window_pays() {
             let window = &mut session.other.get()[..(group.to - group.from) as usize];
-            subfile
-                .change_at(window, group.from, |window| {
-                    for piece in &group.pieces {
-                        let (to, len) = ((piece.part - group.from) as usize, piece.len as usize);
-                        window[to..to + len].copy_from_slice(&input[at..at + len]);
-                        at += len;
-                    }
-                })
-                .map_err(refusal)?;
-            continue;
+            let changed = subfile.change_at(window, group.from, |window| {
+                let mut at = 0;
+                for piece in &group.pieces {
+                    let (to, len) = ((piece.part - group.from) as usize, piece.len as usize);
+                    window[to..to + len].copy_from_slice(&input[at..at + len]);
+                    at += len;
+                }
+            });
+            if changed.map_err(refusal)? {
+                continue;
+            }
         }
+        let mut at = 0;
         for piece in &group.pieces {
             let len = piece.len as usize;
             subfile

@@ -1,0 +1,334 @@
+//! Subfiles that servers of this host have lent: bytes are written to the page cache, and what it has
+//! is read from there, without a word to anybody.
+//!
+//! A loan is good while the connection that it came over is: when the server goes, reads wait for it as
+//! they would without loans, and what it then has is asked for again. Bytes that would have to come from
+//! a disk are left to the servers, which read from all disks at once.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use rustix::io::{Errno, ReadWriteFlags};
+use trireme_net::{Deadline, NetError, Tie};
+use trireme_proto::Op;
+use trireme_proto::refusal::errno;
+use trireme_store::range_lock;
+
+use super::Inner;
+
+/// Requests that a server carries out before it is asked to lend: most files are read or written once.
+const REQUESTS: u32 = 2;
+
+/// Slices that one system call takes.
+const SLICES: usize = 1024;
+
+/// What one opening has of each of its servers, for reading or for writing.
+#[derive(Debug)]
+pub(super) struct Lent {
+    write: bool,
+    slots: Vec<Slot>,
+    /// Whether there has been a loan at all.
+    any: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Carried out by the server since it was last asked to lend.
+    requests: AtomicU32,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unasked,
+    Refused,
+    Here(Arc<Loan>),
+}
+
+#[derive(Debug)]
+struct Loan {
+    file: OwnedFd,
+    tie: Tie,
+    /// What the server was when it lent this.
+    incarnation: u64,
+    /// How to read no more than what is in memory.
+    way: ReadWriteFlags,
+    /// Range locks are the opening's: its writers take turns, as they would in the kernel.
+    turn: Mutex<()>,
+    _place: Place,
+}
+
+/// One of the descriptors that loans may take of this process.
+#[derive(Debug)]
+struct Place;
+
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+
+impl Place {
+    fn take() -> Option<Place> {
+        static MOST: OnceLock<usize> = OnceLock::new();
+        let most = *MOST.get_or_init(|| {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            // The rest is the program's own.
+            limit.current.unwrap_or(u64::MAX).min(4096) as usize / 4
+        });
+        if PLACES.fetch_add(1, Ordering::Relaxed) < most {
+            return Some(Place);
+        }
+        PLACES.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Slot {
+    /// The loan, if its server is there.
+    fn loan(&self) -> Option<Arc<Loan>> {
+        let loan = match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
+            State::Here(loan) => loan.clone(),
+            _ => return None,
+        };
+        if loan.tie.holds() {
+            return Some(loan);
+        }
+        self.set(State::Unasked);
+        None
+    }
+
+    fn set(&self, state: State) {
+        self.requests.store(0, Ordering::Relaxed);
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Whether to ask for a loan now.
+    fn is_due(&self) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1 == REQUESTS
+            && matches!(
+                *self.state.read().unwrap_or_else(PoisonError::into_inner),
+                State::Unasked
+            )
+    }
+}
+
+impl Loan {
+    /// Writes all slices from `offset` on. False when not all of it was: then the server must, again.
+    fn write(&self, slices: &[IoSlice<'_>], mut offset: u64) -> bool {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = slices.iter().map(|slice| slice.len() as u64).sum();
+        let Some(_nobody_else) = range_lock::try_lock(&self.file, offset, length) else {
+            return false;
+        };
+        for slices in slices.chunks(SLICES) {
+            let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
+            if rustix::io::pwritev(&self.file, slices, offset) != Ok(wanted) {
+                return false;
+            }
+            offset += wanted as u64;
+        }
+        true
+    }
+
+    /// Fills all slices from `offset` on; false where memory does not have it all.
+    fn read(&self, mut slices: &mut [IoSliceMut<'_>], mut offset: u64) -> bool {
+        while !slices.is_empty() {
+            let now = slices.len().min(SLICES);
+            let wanted: usize = slices[..now].iter().map(|slice| slice.len()).sum();
+            let got = rustix::io::preadv2(&self.file, &mut slices[..now], offset, self.way);
+            if got != Ok(wanted) {
+                return false;
+            }
+            offset += wanted as u64;
+            slices = &mut slices[now..];
+        }
+        true
+    }
+}
+
+impl Lent {
+    pub fn new(servers: usize, write: bool) -> Lent {
+        Lent {
+            write,
+            slots: (0..servers).map(|_| Slot::default()).collect(),
+            any: AtomicBool::new(false),
+        }
+    }
+
+    /// Fills `buffer` if all of it is lent and in memory; otherwise its content is undefined.
+    pub fn read(&self, file: &Inner, buffer: &mut [u8], offset: u64) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        if let Some((server, at)) = file.one_server(offset, buffer.len() as u64) {
+            let loan = self.slots[server].loan();
+            return loan.is_some_and(|loan| loan.read(&mut [IoSliceMut::new(buffer)], at));
+        }
+        let mut parts = self.parts();
+        let (mut rest, mut place) = (buffer, offset);
+        while !rest.is_empty() {
+            let length = unit_at(file, place).min(rest.len() as u64);
+            let (slice, after) = std::mem::take(&mut rest).split_at_mut(length as usize);
+            add(&mut parts, file, place, IoSliceMut::new(slice));
+            (rest, place) = (after, place + length);
+        }
+        let Some(loans) = self.loans(&parts) else {
+            return false;
+        };
+        loans
+            .into_iter()
+            .zip(&mut parts)
+            .all(|(loan, (at, slices))| loan.is_none_or(|loan| loan.read(slices, *at)))
+    }
+
+    /// Writes `buffer` if all of its places are lent; otherwise anything may have been written of it.
+    pub fn write(&self, file: &Inner, buffer: &[u8], offset: u64) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        let wrote = |server: usize, loan: &Loan, slices: &[IoSlice<'_>], at: u64| {
+            file.heard(server, loan.incarnation);
+            loan.write(slices, at)
+        };
+        if let Some((server, at)) = file.one_server(offset, buffer.len() as u64) {
+            let loan = self.slots[server].loan();
+            return loan.is_some_and(|loan| wrote(server, &loan, &[IoSlice::new(buffer)], at));
+        }
+        let mut parts = self.parts();
+        let (mut rest, mut place) = (buffer, offset);
+        while !rest.is_empty() {
+            let length = unit_at(file, place).min(rest.len() as u64);
+            let (slice, after) = rest.split_at(length as usize);
+            add(&mut parts, file, place, IoSlice::new(slice));
+            (rest, place) = (after, place + length);
+        }
+        let Some(loans) = self.loans(&parts) else {
+            return false;
+        };
+        let mut loans = loans.into_iter().zip(&parts).enumerate();
+        loans.all(|(server, (loan, (at, slices)))| {
+            loan.is_none_or(|loan| wrote(server, &loan, slices, *at))
+        })
+    }
+
+    /// Of each server's part of a request: where it begins, and its slices of the buffer.
+    fn parts<T>(&self) -> Vec<(u64, Vec<T>)> {
+        let mut parts = Vec::new();
+        parts.resize_with(self.slots.len(), || (0, Vec::new()));
+        parts
+    }
+
+    /// The loans of all servers that have a part; `None` if one is missing.
+    fn loans<T>(&self, parts: &[(u64, Vec<T>)]) -> Option<Vec<Option<Arc<Loan>>>> {
+        let slots = self.slots.iter().zip(parts);
+        slots
+            .map(|(slot, (_, slices))| match slices.is_empty() {
+                true => Some(None),
+                false => slot.loan().map(Some),
+            })
+            .collect()
+    }
+
+    /// A server carried out a request: it may be time to ask it for more.
+    pub fn answered(&self, file: &Inner, server: usize, deadline: Deadline) {
+        let slot = &self.slots[server];
+        if !slot.is_due() {
+            return;
+        }
+        match ask(file, server, self.write, deadline) {
+            Ok(Some(loan)) => {
+                slot.set(State::Here(Arc::new(loan)));
+                self.any.store(true, Ordering::Relaxed);
+            }
+            Ok(None) => slot.set(State::Refused),
+            // Whoever comes next meets the same trouble and reports it.
+            Err(_) => slot.set(State::Unasked),
+        }
+    }
+}
+
+/// Bytes from `place` to the end of its stripe unit.
+fn unit_at(file: &Inner, place: u64) -> u64 {
+    file.layout.unit - place % file.layout.unit
+}
+
+/// Adds a slice, which lies in one stripe unit, to its server's part.
+fn add<T: std::ops::Deref<Target = [u8]>>(
+    parts: &mut [(u64, Vec<T>)],
+    file: &Inner,
+    place: u64,
+    slice: T,
+) {
+    let found = file.one_server(place, slice.len() as u64);
+    let (server, at) = found.expect("not empty, and in one unit");
+    let part = &mut parts[server];
+    if part.1.is_empty() {
+        part.0 = at;
+    }
+    part.1.push(slice);
+}
+
+fn ask(
+    file: &Inner,
+    server: usize,
+    write: bool,
+    deadline: Deadline,
+) -> Result<Option<Loan>, NetError> {
+    let Some(place) = Place::take().filter(|_| !write || may_write_any_size()) else {
+        return Ok(None);
+    };
+    let mut lease = file.servers[server].lease(deadline)?;
+    if !lease.socket().is_unix() {
+        lease.give_back();
+        return Ok(None);
+    }
+    let asked = lease.call_for_descriptor(&mut file.header(Op::LEND, 0, write.into()), deadline);
+    let incarnation = lease.incarnation();
+    match &asked {
+        Ok(_) | Err(NetError::Refused { .. }) => lease.give_back(),
+        Err(_) => lease.give_up(),
+    }
+    let (descriptor, tie) = match asked {
+        Ok(lent) => lent,
+        Err(NetError::Refused { source, .. }) if source.errno != errno::ENOENT => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let way = match write {
+        true => Some(ReadWriteFlags::empty()),
+        false => way_to_read(&descriptor),
+    };
+    Ok(way.map(|way| Loan {
+        file: descriptor,
+        tie,
+        incarnation,
+        way,
+        turn: Mutex::new(()),
+        _place: place,
+    }))
+}
+
+/// Whether a long file costs this process an error or a signal, which would not be the server's.
+fn may_write_any_size() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current.is_none()
+}
+
+/// How to read what is in memory and not wait for a disk, where the file system knows a way.
+fn way_to_read(file: &OwnedFd) -> Option<ReadWriteFlags> {
+    let mut byte = [0];
+    let mut slices = [IoSliceMut::new(&mut byte)];
+    match rustix::io::preadv2(file, &mut slices, 0, ReadWriteFlags::NOWAIT) {
+        Ok(_) | Err(Errno::AGAIN) => Some(ReadWriteFlags::NOWAIT),
+        Err(_) => {
+            let kind = rustix::fs::fstatfs(file).ok()?.f_type;
+            // All of it is in memory.
+            (kind == libc::TMPFS_MAGIC).then(ReadWriteFlags::empty)
+        }
+    }
+}
