@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::{Random, World, world};
 use trireme::{File, LayoutWish, OpenOptions, Part};
@@ -14,13 +15,19 @@ fn create(world: &World, path: &str, unit: u64) -> File {
         unit: Some(unit),
         ..LayoutWish::default()
     };
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .layout(layout)
         .open(&world.client(), path)
-        .unwrap()
+        .unwrap();
+    // Every second opening goes through the sockets as if from another host.
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let mut transfer = file.transfer();
+    transfer.same_host = OPENED.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+    file.set_transfer(transfer);
+    file
 }
 
 /// Random reads, writes, truncations and views of one file against a `Vec`, as fsx does.

@@ -454,14 +454,9 @@ impl Inner {
             return Ok(());
         }
         self.wrote.store(true, Ordering::Relaxed);
-        let memory = match options.same_host {
-            true => self.cluster.shared.memory.around(buffer),
-            false => None,
-        };
-        // What lies in shared memory all servers take at once, without a copy here.
-        let lend = options.same_host && memory.is_none();
+        let lend = options.same_host;
         if !(lend && self.lent_to_write.write(self, buffer, offset)) {
-            self.write_by_servers(options, memory, buffer, offset)?;
+            self.write_by_servers(options, buffer, offset)?;
             if lend {
                 let deadline = self.cluster.deadline();
                 let servers = self.servers_of(offset, length);
@@ -472,13 +467,7 @@ impl Inner {
         Ok(())
     }
 
-    fn write_by_servers(
-        &self,
-        options: TransferOptions,
-        memory: Option<Arc<trireme_net::Window>>,
-        buffer: &[u8],
-        offset: u64,
-    ) -> Result<()> {
+    fn write_by_servers(&self, options: TransferOptions, buffer: &[u8], offset: u64) -> Result<()> {
         let deadline = self.cluster.deadline();
         let length = buffer.len() as u64;
         let alone = self
@@ -495,7 +484,9 @@ impl Inner {
             return Ok(());
         }
         let mut job = self.job_with(options, deadline);
-        job.memory = memory;
+        if job.options.same_host {
+            job.memory = self.cluster.shared.memory.around(buffer);
+        }
         let striped = self.striped(offset, length, job.options.block);
         let op = Op::WRITE;
         let plan = Contiguous { striped, op };

@@ -13,7 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// how many threads a server that is away can keep from other requests.
 const MOST: usize = 8;
 
-/// Shorter writes are answered when they are done: those who write little at a time tell others of it.
+/// Shorter writes are answered when they are done, but for the rest of a long one: those who write
+/// little at a time tell others of it.
 pub(super) const LONG: usize = 64 << 10;
 
 /// How many writes of the mount are answered and not done.
@@ -66,6 +67,9 @@ pub(super) struct Heard(AtomicU64);
 pub(super) struct Writing {
     file: Arc<Behind>,
     range: Range<u64>,
+    /// It begins where one ends that is under way. The kernel cuts a long write from memory that does not
+    /// begin on a page into a long request and a very short one.
+    pub is_rest: bool,
 }
 
 impl Behind {
@@ -81,12 +85,14 @@ impl Behind {
     /// Begins a write, after those that it overlaps.
     pub fn begin(self: &Arc<Self>, range: Range<u64>) -> Writing {
         let mut state = self.wait_until_free(&range);
+        let is_rest = state.under_way.iter().any(|one| one.end == range.start);
         state.under_way.push(range.clone());
         self.count.store(state.under_way.len(), Ordering::SeqCst);
         drop(state);
         Writing {
             file: self.clone(),
             range,
+            is_rest,
         }
     }
 
@@ -170,6 +176,7 @@ mod tests {
         let file = Arc::new(Behind::default());
         let first = file.begin(0..10);
         let beside = file.begin(10..20);
+        assert!(beside.is_rest && !first.is_rest);
         file.wait_for(&(20..30));
         let released = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -107,7 +107,7 @@ impl Inner {
             && self.nodes.with(handle.inode, |node| node.cached_opens > 0) == Some(true);
         let may_wait = !handle.prompt
             && !watched
-            && data.len() >= behind::LONG
+            && (data.len() >= behind::LONG || writing.is_rest)
             && what.write_flags & abi::WRITE_CACHE == 0;
         let early = may_wait.then(|| self.early.take()).flatten();
         let mut reply = Some(reply);

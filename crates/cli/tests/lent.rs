@@ -1,0 +1,180 @@
+//! Files that servers lend to clients of their own host: quicker, and otherwise as if they did not.
+
+mod support;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{World, world};
+use trireme::{Cluster, File, LayoutWish, OpenOptions, Options};
+
+const BYTES: usize = 300_000;
+
+fn open(cluster: &Cluster, path: &str) -> File {
+    let layout = LayoutWish {
+        unit: Some(65536),
+        ..LayoutWish::default()
+    };
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .layout(layout)
+        .open(cluster, path)
+        .unwrap()
+}
+
+fn hasty(world: &World) -> Cluster {
+    world.client_with(Options {
+        deadline: Duration::from_millis(500),
+        ..Options::default()
+    })
+}
+
+/// Writes and reads until all servers have lent what they have.
+fn borrow(file: &File) {
+    let mut back = vec![0; BYTES];
+    for _ in 0..4 {
+        file.write_at(&[1; BYTES], 0).unwrap();
+        file.read_exact_at(&mut back, 0).unwrap();
+    }
+}
+
+fn stop(world: &World) {
+    for server in world.local.servers() {
+        server.signal(Signal::STOP);
+        support::wait_until_stopped(server.pid());
+    }
+}
+
+fn go_on(world: &World) {
+    for server in world.local.servers() {
+        server.signal(Signal::CONT);
+    }
+}
+
+#[test]
+fn what_is_lent_is_read_and_written_without_the_servers() {
+    let world = world(3);
+    let cluster = hasty(&world);
+    let (lent, asked) = (open(&cluster, "/lent"), open(&cluster, "/asked"));
+    let mut plain = asked.transfer();
+    plain.same_host = false;
+    asked.set_transfer(plain);
+    borrow(&lent);
+    borrow(&asked);
+    stop(&world);
+    let mut back = vec![0; BYTES];
+    let data: Vec<u8> = (0..BYTES).map(|i| (i / 100) as u8).collect();
+    let wrote = lent.write_at(&data, 0);
+    let read = lent.read_exact_at(&mut back, 0);
+    let small = lent.read_exact_at(&mut [0; 10], 70_000);
+    let refused = asked.read_exact_at(&mut vec![0; BYTES], 0);
+    go_on(&world);
+    wrote.and(read).and(small).unwrap();
+    refused.expect_err("this one asks the servers");
+    assert!(back == data);
+    // Everybody sees it: by the servers, in size, after a cut.
+    let other = open(&world.client(), "/lent");
+    other.set_transfer(plain);
+    assert_eq!(other.size().unwrap(), BYTES as u64);
+    other.read_exact_at(&mut back, 0).unwrap();
+    assert!(back == data);
+    other.set_len(100_000).unwrap();
+    assert_eq!(lent.read_at(&mut back, 0).unwrap(), 100_000);
+    other.set_len(200_000).unwrap();
+    other.write_at(&[9; 10], 150_000).unwrap();
+    assert_eq!(lent.read_at(&mut back, 0).unwrap(), 200_000);
+    assert!(back[..100_000] == data[..100_000]);
+    assert!(back[100_000..150_000].iter().all(|byte| *byte == 0));
+    assert_eq!(back[150_000..150_010], [9; 10]);
+}
+
+#[test]
+fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
+    let mut world = world(3);
+    let quick = open(&hasty(&world), "/file");
+    let patient = open(&world.client(), "/file");
+    borrow(&quick);
+    borrow(&patient);
+    world.local.kill_server(1);
+    let mut back = vec![0; BYTES];
+    let error = quick.read_exact_at(&mut back, 0).unwrap_err();
+    assert!(error.to_string().contains("server 1"), "{error}");
+    let error = quick.write_at(&[5; BYTES], 0).unwrap_err();
+    assert!(error.to_string().contains("server 1"), "{error}");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            patient.write_at(&[2; BYTES], 0).unwrap();
+            patient.read_exact_at(&mut vec![0; BYTES], 0).unwrap();
+        });
+        world.local.restart_server(1).unwrap();
+        waits.join().unwrap();
+    });
+    for file in [&quick, &patient] {
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert!(back.iter().all(|byte| *byte == 2));
+        borrow(file);
+        file.sync().unwrap();
+        file.write_at(&[2; BYTES], 0).unwrap();
+    }
+    // Lent again; not for good at once, as the connection to where the server was may still be replaced.
+    let lent = (0..10).any(|_| {
+        borrow(&quick);
+        stop(&world);
+        let read = quick.read_exact_at(&mut back, 0);
+        go_on(&world);
+        read.is_ok()
+    });
+    assert!(lent && back.iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn no_more_is_lent_than_was_granted() {
+    let world = world(2);
+    let cluster = hasty(&world);
+    borrow(&open(&cluster, "/file"));
+    let reader = OpenOptions::new()
+        .read(true)
+        .open(&cluster, "/file")
+        .unwrap();
+    let writer = OpenOptions::new()
+        .write(true)
+        .open(&cluster, "/file")
+        .unwrap();
+    let mut back = vec![0; BYTES];
+    for _ in 0..4 {
+        reader.read_exact_at(&mut back, 0).unwrap();
+        writer.write_at(&[7; BYTES], 0).unwrap();
+        assert!(reader.write_at(&[8; BYTES], 0).is_err());
+        assert!(writer.read_exact_at(&mut back, 0).is_err());
+    }
+    reader.read_exact_at(&mut back, 0).unwrap();
+    assert!(back.iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn a_process_with_many_files_keeps_descriptors_for_itself() {
+    let world = world(2);
+    let cluster = world.client();
+    let files: Vec<File> = (0..1200)
+        .map(|number| {
+            let file = open(&cluster, &format!("/file-{number}"));
+            for _ in 0..4 {
+                file.write_at(&[number as u8; 100_000], 0).unwrap();
+            }
+            file
+        })
+        .collect();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let used = support::descriptors(std::process::id()) as u64;
+    assert!(
+        limit.current.is_none_or(|limit| used < limit / 2 + 100),
+        "{used} are used"
+    );
+    let mut back = vec![0; 100_000];
+    for (number, file) in files.iter().enumerate() {
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert!(back.iter().all(|byte| *byte == number as u8));
+    }
+}
