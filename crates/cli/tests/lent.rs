@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -9,6 +10,13 @@ use support::{World, world};
 use trireme::{Cluster, File, LayoutWish, OpenOptions, Options};
 
 const BYTES: usize = 300_000;
+
+/// What may be lent to a process is limited, so tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn open(cluster: &Cluster, path: &str) -> File {
     let layout = LayoutWish {
@@ -55,6 +63,7 @@ fn go_on(world: &World) {
 
 #[test]
 fn what_is_lent_is_read_and_written_without_the_servers() {
+    let _turn = turn();
     let world = world(3);
     let cluster = hasty(&world);
     let (lent, asked) = (open(&cluster, "/lent"), open(&cluster, "/asked"));
@@ -92,6 +101,7 @@ fn what_is_lent_is_read_and_written_without_the_servers() {
 
 #[test]
 fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
+    let _turn = turn();
     let mut world = world(3);
     let quick = open(&hasty(&world), "/file");
     let patient = open(&world.client(), "/file");
@@ -131,6 +141,7 @@ fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
 
 #[test]
 fn no_more_is_lent_than_was_granted() {
+    let _turn = turn();
     let world = world(2);
     let cluster = hasty(&world);
     borrow(&open(&cluster, "/file"));
@@ -155,6 +166,7 @@ fn no_more_is_lent_than_was_granted() {
 
 #[test]
 fn a_process_with_many_files_keeps_descriptors_for_itself() {
+    let _turn = turn();
     let world = world(2);
     let cluster = world.client();
     let files: Vec<File> = (0..1200)

@@ -241,7 +241,11 @@ impl Lent {
         if !slot.is_due() {
             return;
         }
-        match ask(file, server, self.write, deadline) {
+        let Some(place) = Place::take() else {
+            slot.set(State::Unasked);
+            return;
+        };
+        match ask(file, server, self.write, place, deadline) {
             Ok(Some(loan)) => {
                 slot.set(State::Here(Arc::new(loan)));
                 self.any.store(true, Ordering::Relaxed);
@@ -278,11 +282,12 @@ fn ask(
     file: &Inner,
     server: usize,
     write: bool,
+    place: Place,
     deadline: Deadline,
 ) -> Result<Option<Loan>, NetError> {
-    let Some(place) = Place::take().filter(|_| !write || may_write_any_size()) else {
+    if write && !may_write_any_size() {
         return Ok(None);
-    };
+    }
     let mut lease = file.servers[server].lease(deadline)?;
     if !lease.socket().is_unix() {
         lease.give_back();
