@@ -173,9 +173,9 @@ fn a_request_that_was_given_up_never_takes_effect_after_a_later_one() {
                 .unwrap_err();
             say("later").unwrap();
             say("after").unwrap();
-            others
-                .into_iter()
-                .for_each(|other| other.join().expect("others go on"));
+            for other in others {
+                other.join().expect("others go on");
+            }
         });
         let effects = echo.effects.lock().unwrap();
         let place = |text: &str| effects.iter().position(|effect| effect == text);

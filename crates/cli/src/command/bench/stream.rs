@@ -95,7 +95,7 @@ const PAIRS: [(&str, &str, &str, f64); 4] = [
     (
         "write-copied",
         "local-write",
-        "the same; ours from an ordinary buffer, copied once more",
+        "the same; ours from an ordinary buffer",
         0.6,
     ),
     ("read", "local-read", "the same reads of local files", 0.35),
