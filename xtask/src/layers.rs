@@ -28,6 +28,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
         "trireme",
         &[
             "trireme-server",
+            "trireme-store",
             "trireme-net",
             "trireme-proto",
             "trireme-policy",

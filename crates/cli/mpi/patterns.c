@@ -12,7 +12,8 @@
  * gives every rank the whole file. The word at offset 8 k of a file has the value k * MIX + SEED, as
  * in bench/words.rs.
  *
- * The view is one darray of the whole matrix. A darray of one period, repeated by ROMIO, was tried:
+ * The view is one subarray of the whole matrix where a rank has one block, and one darray where its
+ * records are dealt out. A darray of one period, repeated by ROMIO, was tried:
  * it is no faster. PATTERNS_CB_NODES, PATTERNS_CB_BUFFER and PATTERNS_SPIN are there to see what the
  * settings are worth; PATTERNS_LARGE_PAGES gives the buffers the large pages that a program under
  * trireme gets from its library and under ROMIO only if its author asks for them.
@@ -151,6 +152,7 @@ static void add(void *to, uint64_t offset, uint64_t length)
 static MPI_Datatype view(const struct job *job, MPI_Datatype record)
 {
     int at[2], lengths[2], kinds[2], arguments[2], grid[2], cells = 1;
+    int starts[2], sizes[2], cyclic = 0;
     MPI_Datatype type;
     if (job->dimensions == 0 || !coordinates(job, at)) {
         check(MPI_Type_dup(record, &type), "copy a type");
@@ -165,6 +167,17 @@ static MPI_Datatype view(const struct job *job, MPI_Datatype record)
         arguments[i] = MPI_DISTRIBUTE_DFLT_DARG;
         grid[i] = d->grid;
         cells *= d->grid;
+        int block = d->distribution == 'b' ? (lengths[i] + d->grid - 1) / d->grid : lengths[i];
+        starts[i] = at[i] * block;
+        sizes[i] = lengths[i] - starts[i] < block ? lengths[i] - starts[i] : block;
+        /* A darray can say that there is nothing, a subarray cannot. */
+        cyclic |= d->distribution == 'c' || sizes[i] <= 0;
+    }
+    if (!cyclic) {
+        check(MPI_Type_create_subarray(job->dimensions, lengths, sizes, starts, MPI_ORDER_C, record,
+                                       &type),
+              "make a subarray");
+        return type;
     }
     check(MPI_Type_create_darray(cells, rank, job->dimensions, lengths, kinds, arguments, grid,
                                  MPI_ORDER_C, record, &type),

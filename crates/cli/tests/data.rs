@@ -22,10 +22,12 @@ fn create(world: &World, path: &str, unit: u64) -> File {
         .layout(layout)
         .open(&world.client(), path)
         .unwrap();
-    // Every second opening goes through the sockets as if from another host.
+    // In turn: borrowed, through shared memory, through the sockets as if from another host.
     static OPENED: AtomicU64 = AtomicU64::new(0);
+    let way = OPENED.fetch_add(1, Ordering::Relaxed) % 3;
     let mut transfer = file.transfer();
-    transfer.same_host = OPENED.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+    transfer.lend = way == 0;
+    transfer.window = way == 1;
     file.set_transfer(transfer);
     file
 }

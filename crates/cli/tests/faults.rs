@@ -51,7 +51,7 @@ fn two_hundred_kills_in_the_middle_of_writes_lose_nothing_acknowledged() {
                         .unwrap();
                     // Half of them write through the sockets, half of them what was lent.
                     let mut transfer = file.transfer();
-                    transfer.same_host = number % 2 == 0;
+                    transfer.lend = number % 2 == 0;
                     file.set_transfer(transfer);
                     let mut random = Random::new(support::seed() + number as u64 + 1);
                     let mut model = vec![0; REGION as usize];
@@ -157,7 +157,7 @@ fn a_stopped_server_costs_the_deadline_and_its_late_writes_change_nothing() {
     };
     let on_one = file(&hasty, "/one", 1).unwrap();
     let mut asked = on_one.transfer();
-    asked.same_host = false;
+    asked.lend = false;
     on_one.set_transfer(asked);
     let on_two = file(&patient, "/two", 2).unwrap();
     on_one.write_at(&[1; 9000], 0).unwrap();

@@ -382,7 +382,7 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
                 let file = cluster.create(format!("/many-{client}")).unwrap();
                 // The servers are what is tested.
                 let mut plain = file.transfer();
-                plain.same_host = false;
+                plain.lend = false;
                 file.set_transfer(plain);
                 let mut back = vec![0; PIECE];
                 // All are connected to all servers before the work begins.

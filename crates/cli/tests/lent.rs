@@ -68,7 +68,7 @@ fn what_is_lent_is_read_and_written_without_the_servers() {
     let cluster = hasty(&world);
     let (lent, asked) = (open(&cluster, "/lent"), open(&cluster, "/asked"));
     let mut plain = asked.transfer();
-    plain.same_host = false;
+    plain.lend = false;
     asked.set_transfer(plain);
     borrow(&lent);
     borrow(&asked);

@@ -375,7 +375,7 @@ impl Inner {
         if length == 0 {
             return Ok(0);
         }
-        if options.same_host && self.lent_to_read.read(self, buffer, offset) {
+        if options.lend && self.lent_to_read.read(self, buffer, offset) {
             return Ok(buffer.len());
         }
         let deadline = self.cluster.deadline();
@@ -389,7 +389,7 @@ impl Inner {
             self.heard(server, reply.token.get());
             let got = reply.payload.get() as usize;
             if got == buffer.len() {
-                if options.same_host {
+                if options.lend {
                     self.lent_to_read.answered(self, server, deadline);
                 }
                 return Ok(got);
@@ -411,7 +411,7 @@ impl Inner {
             }
         })?;
         if short.is_empty() {
-            if options.same_host {
+            if options.lend {
                 let servers = self.servers_of(offset, length);
                 servers.for_each(|server| self.lent_to_read.answered(self, server, deadline));
             }
@@ -454,7 +454,7 @@ impl Inner {
             return Ok(());
         }
         self.wrote.store(true, Ordering::Relaxed);
-        let lend = options.same_host;
+        let lend = options.lend;
         if !(lend && self.lent_to_write.write(self, buffer, offset)) {
             self.write_by_servers(options, buffer, offset)?;
             if lend {
@@ -484,7 +484,7 @@ impl Inner {
             return Ok(());
         }
         let mut job = self.job_with(options, deadline);
-        if job.options.same_host {
+        if job.options.window {
             job.memory = self.cluster.shared.memory.around(buffer);
         }
         let striped = self.striped(offset, length, job.options.block);

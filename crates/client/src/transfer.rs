@@ -34,9 +34,11 @@ pub struct TransferOptions {
     pub schedule: Schedule,
     /// The schedule block b: bytes per request to one server.
     pub block: u64,
-    /// Whether servers on this host are reached by shorter ways than their sockets: bytes to write lie
-    /// in shared memory, and what the page cache has of a file is read from there.
-    pub same_host: bool,
+    /// Whether writes to servers on this host go through shared memory.
+    pub window: bool,
+    /// Whether servers on this host are asked to lend their files: then the bytes are written to and
+    /// read from the page cache without them, and nothing of the above matters.
+    pub lend: bool,
 }
 
 impl Default for TransferOptions {
@@ -46,7 +48,8 @@ impl Default for TransferOptions {
             total: 0,
             schedule: Schedule::Hash,
             block: 1 << 20,
-            same_host: true,
+            window: true,
+            lend: true,
         }
     }
 }

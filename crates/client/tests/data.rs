@@ -269,11 +269,11 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
     let cluster = embedded.connect().unwrap();
     let file = small_units(&cluster, "/s", 10_000);
     for schedule in Schedule::ALL {
-        for (block, in_flight, window) in [
-            (4096, 1, true),
-            (100_000, 2, false),
-            (1 << 20, 3, true),
-            (4 << 20, 2, true),
+        for (block, in_flight, window, lend) in [
+            (4096, 1, true, false),
+            (100_000, 2, false, false),
+            (1 << 20, 3, true, false),
+            (4 << 20, 2, true, true),
         ] {
             file.set_transfer(TransferOptions {
                 in_flight,
@@ -281,6 +281,7 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
                 schedule,
                 block,
                 window,
+                lend,
             });
             let data = bytes(block + u64::from(in_flight), 5_000_003);
             file.write_at(&data, 77).unwrap();
@@ -288,7 +289,7 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
             file.read_exact_at(&mut back, 77).unwrap();
             assert!(
                 back == data,
-                "{schedule} block {block} in flight {in_flight} window {window}"
+                "{schedule} block {block} in flight {in_flight} window {window} lend {lend}"
             );
         }
     }

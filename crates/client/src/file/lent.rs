@@ -119,7 +119,8 @@ impl Slot {
 }
 
 impl Loan {
-    /// Writes all slices from `offset` on. False when not all of it was: then the server must, again.
+    /// Writes all slices from `offset` on. False when not all of it was, or when the server may have been
+    /// stopped before: then the server must, again.
     fn write(&self, slices: &[IoSlice<'_>], mut offset: u64) -> bool {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let length = slices.iter().map(|slice| slice.len() as u64).sum();
@@ -133,7 +134,8 @@ impl Loan {
             }
             offset += wanted as u64;
         }
-        true
+        // A server that stops ends its connections, and then makes durable what it knows of.
+        self.tie.holds()
     }
 
     /// Fills all slices from `offset` on; false where memory does not have it all.
@@ -228,9 +230,11 @@ impl Lent {
     fn loans<T>(&self, parts: &[(u64, Vec<T>)]) -> Option<Vec<Option<Arc<Loan>>>> {
         let slots = self.slots.iter().zip(parts);
         slots
-            .map(|(slot, (_, slices))| match slices.is_empty() {
-                true => Some(None),
-                false => slot.loan().map(Some),
+            .map(|(slot, (_, slices))| {
+                if slices.is_empty() {
+                    return Some(None);
+                }
+                slot.loan().map(Some)
             })
             .collect()
     }
@@ -304,9 +308,10 @@ fn ask(
         Err(NetError::Refused { source, .. }) if source.errno != errno::ENOENT => return Ok(None),
         Err(error) => return Err(error),
     };
-    let way = match write {
-        true => Some(ReadWriteFlags::empty()),
-        false => way_to_read(&descriptor),
+    let way = if write {
+        Some(ReadWriteFlags::empty())
+    } else {
+        way_to_read(&descriptor)
     };
     Ok(way.map(|way| Loan {
         file: descriptor,

@@ -257,7 +257,7 @@ impl<'a> Lane<'a> {
         }
         let slot = job.options.block.next_multiple_of(4096);
         let length = slot * self.slots as u64;
-        let worth = writing && job.options.same_host && self.frames[0].frame.length >= WINDOW_FROM;
+        let worth = writing && job.options.window && self.frames[0].frame.length >= WINDOW_FROM;
         let missing = lease
             .window
             .as_ref()

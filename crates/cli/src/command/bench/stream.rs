@@ -76,6 +76,9 @@ pub struct Way {
     /// Do not use shared memory for writes on this host
     #[arg(long)]
     pub no_window: bool,
+    /// Have the servers of this host move every byte instead of borrowing their files
+    #[arg(long)]
+    pub no_lend: bool,
 }
 
 /// Bytes of a small random read.
@@ -269,6 +272,9 @@ impl Field {
         if way.no_window {
             arguments.push("--no-window".to_owned());
         }
+        if way.no_lend {
+            arguments.push("--no-lend".to_owned());
+        }
         let mut crew = Crew::start(args.clients, &arguments)?;
         let time = crew.go()?;
         crew.finish()?;
@@ -314,7 +320,8 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
             transfer.schedule = way.schedule.unwrap_or(transfer.schedule);
             transfer.block = way.block.unwrap_or(transfer.block);
             transfer.in_flight = way.in_flight.unwrap_or(transfer.in_flight);
-            transfer.same_host &= !way.no_window;
+            transfer.window &= !way.no_window;
+            transfer.lend &= !way.no_lend;
             let cluster = cluster.with_options(options);
             let layout = trireme::LayoutWish {
                 unit: way.unit,

@@ -30,7 +30,20 @@ fn choices() -> Vec<Choice> {
         name: "-".into(),
         way: Way::default(),
     }];
-    let mut add = |group, name: String, way| all.push(Choice { group, name, way });
+    // The others matter where the servers move the bytes, as they do for other hosts.
+    let mut add = |group, name: String, way| {
+        let way = Way {
+            no_lend: true,
+            ..way
+        };
+        all.push(Choice { group, name, way });
+    };
+    add("no lending", "-".into(), Way::default());
+    let no_window = Way {
+        no_window: true,
+        ..Way::default()
+    };
+    add("no lending", "no shared memory".into(), no_window);
     for schedule in [
         trireme::Schedule::First,
         trireme::Schedule::Random,
