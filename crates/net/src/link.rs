@@ -2,13 +2,13 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Serialize;
 use trireme_proto::frame::HEADER_BYTES;
-use trireme_proto::{Flags, Header, Refusal, limits};
+use trireme_proto::{Flags, Header, Op, Refusal, limits};
 use zerocopy::IntoBytes;
 
 use crate::socket::Socket;
@@ -42,6 +42,8 @@ pub(crate) struct Out {
     incarnation: Arc<AtomicU64>,
     /// The client has given this connection up: nothing more of it may take effect.
     pub(crate) fenced: AtomicBool,
+    /// What the connection was last asked for, while it may be under way; 0: nothing is.
+    present: AtomicU16,
 }
 
 /// Answers one request later, from any thread; the connection reads on meanwhile.
@@ -59,6 +61,7 @@ impl Link {
                 sending: Mutex::new(()),
                 incarnation,
                 fenced: AtomicBool::new(false),
+                present: AtomicU16::new(0),
             }),
             peer: Arc::new(peer),
             inbox: [0; INBOX],
@@ -87,14 +90,7 @@ impl Link {
 
     /// Whether the peer has gone: nobody waits for the answer any more.
     pub fn is_abandoned(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut fds = [PollFd::new(&self.out.socket, PollFlags::RDHUP)];
-        let now = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
+        self.out.is_abandoned()
     }
 
     /// The connection's socket.
@@ -109,6 +105,7 @@ impl Link {
         stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Header>> {
         self.discard_payload()?;
+        self.out.ask(Op(0));
         if self.inbox_from == self.inbox_to {
             (self.inbox_from, self.inbox_to) = (0, 0);
             loop {
@@ -142,6 +139,7 @@ impl Link {
         body.clear();
         body.resize(header.body.get() as usize, 0);
         self.take(body)?;
+        self.out.ask(header.op());
         if self.out.fenced.load(Ordering::SeqCst) {
             return Ok(None);
         }
@@ -356,6 +354,32 @@ impl Responder {
 }
 
 impl Out {
+    fn is_abandoned(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
+    }
+
+    /// Notes what is under way; a group's request is until something else is asked, as it may be answered
+    /// by others.
+    fn ask(&self, op: Op) {
+        if op != Op(0) || !Op(self.present.load(Ordering::SeqCst)).is_joint() {
+            self.present.store(op.0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether what is under way here may go on although the client gave up another request: it changes
+    /// nothing, or it is a group's and its member still waits for it.
+    pub(crate) fn is_spared(&self) -> bool {
+        let present = Op(self.present.load(Ordering::SeqCst));
+        present.is_harmless() || (present.is_joint() && !self.is_abandoned())
+    }
+
     fn send(&self, mut header: Header, body: &[u8], payload: &[IoSlice<'_>]) -> io::Result<()> {
         let bytes: usize = payload.iter().map(|slice| slice.len()).sum();
         assert!(bytes <= limits::PAYLOAD_BYTES as usize);

@@ -353,7 +353,8 @@ fn greet(socket: Socket, shared: &Shared) -> io::Result<(Link, Registered<'_>)> 
 }
 
 impl Shared {
-    /// Ends the client's connections of lower generations and waits until they have ended.
+    /// Ends the client's connections of lower generations and waits until they have ended, those excepted
+    /// that cannot do harm.
     fn fence(&self, client: u64, generation: u32, deadline: Deadline) -> Result<(), HelloError> {
         let mut open = self.open.lock().expect("no panic under this lock");
         if open.len() >= limits::CONNECTIONS {
@@ -363,15 +364,16 @@ impl Shared {
             return Ok(());
         }
         loop {
-            let mut older = 0;
+            let mut ending = 0;
             for one in open.values() {
-                if one.client == client && one.generation < generation {
+                let older = one.client == client && one.generation < generation;
+                if older && !one.out.is_spared() {
                     one.out.fenced.store(true, Ordering::SeqCst);
                     one.out.socket.shutdown();
-                    older += 1;
+                    ending += 1;
                 }
             }
-            if older == 0 {
+            if ending == 0 {
                 return Ok(());
             }
             if deadline.over() {

@@ -56,6 +56,11 @@ impl Handler for Echo {
                     .receive_payload(&mut bytes)
                     .and_then(|()| link.reply_with(header.reply(), &[], &[IoSlice::new(&bytes)])))
             }
+            // Takes as many milliseconds as it is asked for bytes.
+            Op::READ => {
+                std::thread::sleep(Duration::from_millis(header.length.get()));
+                Ok(link.reply(header.reply()))
+            }
             _ => Ok(Ok(())),
         }
     }
@@ -185,6 +190,23 @@ fn a_request_that_was_given_up_never_takes_effect_after_a_later_one() {
         say("x").unwrap();
         assert!(pool.lease(soon()).unwrap().reused);
     }
+}
+
+#[test]
+fn requests_that_change_nothing_go_on_when_another_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = start(vec![Address::Unix(dir.path().join("s"))], &Key::open());
+    let pool = pool(&listener, &Key::open());
+    let mut reading = pool.lease(soon()).unwrap();
+    let mut header = Header::request(Op::READ);
+    header.length.set(1500);
+    reading.send(&mut header, &[], &[], soon()).unwrap();
+    let quick = Deadline::after(Duration::from_millis(50));
+    pool.call::<_, String>(Op::META, &"hang", quick)
+        .unwrap_err();
+    // Waits until what was given up has ended, and not for the other.
+    pool.call::<_, String>(Op::META, &"after", soon()).unwrap();
+    reading.receive(&mut [], soon()).expect("not cut off");
 }
 
 #[test]

@@ -138,6 +138,28 @@ impl Op {
 
     /// Every request to the manager; body `message::meta::Call`, answered by `message::meta::Reply`.
     pub const META: Op = Op(0x0200);
+
+    /// Whether it leaves all bytes and sizes as they are: when its client gives up another one, it need
+    /// not be stopped.
+    pub fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            Op::PING
+                | Op::READ
+                | Op::READ_VIEW
+                | Op::STAT
+                | Op::SYNC
+                | Op::SPACE
+                | Op::LIST
+                | Op::LEND
+                | Op::SEEK
+        )
+    }
+
+    /// Whether it is a group's: what becomes of it is the concern of all members.
+    pub fn is_joint(self) -> bool {
+        matches!(self, Op::JOIN | Op::GATHER | Op::COLLECTIVE | Op::ABSENT)
+    }
 }
 
 /// Why a header was refused.
