@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use support::{World, world};
-use trireme::{Cluster, File, LayoutWish, OpenOptions, Options};
+use trireme::{Cluster, File, LayoutWish, OpenOptions, Options, Part};
 
 const BYTES: usize = 300_000;
 
@@ -189,4 +190,37 @@ fn a_process_with_many_files_keeps_descriptors_for_itself() {
         file.read_exact_at(&mut back, 0).unwrap();
         assert!(back.iter().all(|byte| *byte == number as u8));
     }
+}
+
+#[test]
+fn rewriting_small_pieces_puts_no_old_bytes_over_those_of_a_borrower() {
+    let _turn = turn();
+    const RECORDS: u64 = 4000;
+    let world = world(1);
+    let (borrower, other) = (world.client(), world.client());
+    let (borrower, other) = (open(&borrower, "/file"), open(&other, "/file"));
+    // Records of 8 bytes, in turn the one's and the other's; the server rewrites whole stretches.
+    let theirs = Part::strided(0, 8, 16, RECORDS).unwrap();
+    let bytes = vec![1; RECORDS as usize * 8];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let rewriter = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                other.view(&theirs).write_at(&bytes, 0).unwrap();
+            }
+        });
+        let mut random = support::Random::new(support::seed());
+        for round in 0..20_000u64 {
+            let at = random.below(RECORDS) * 16 + 8;
+            let mut back = [0; 8];
+            borrower.write_at(&round.to_le_bytes(), at).unwrap();
+            borrower.read_exact_at(&mut back, at).unwrap();
+            if back != round.to_le_bytes() {
+                stop.store(true, Ordering::Relaxed);
+                panic!("round {round}: what was written at {at} is gone");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        rewriter.join().unwrap();
+    });
 }
