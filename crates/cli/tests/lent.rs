@@ -44,7 +44,7 @@ fn hasty(world: &World) -> Cluster {
 fn borrow(file: &File) {
     let mut back = vec![0; BYTES];
     for _ in 0..4 {
-        file.write_at(&[1; BYTES], 0).unwrap();
+        file.write_at(&vec![1; BYTES], 0).unwrap();
         file.read_exact_at(&mut back, 0).unwrap();
     }
 }
@@ -112,11 +112,11 @@ fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
     let mut back = vec![0; BYTES];
     let error = quick.read_exact_at(&mut back, 0).unwrap_err();
     assert!(error.to_string().contains("server 1"), "{error}");
-    let error = quick.write_at(&[5; BYTES], 0).unwrap_err();
+    let error = quick.write_at(&vec![5; BYTES], 0).unwrap_err();
     assert!(error.to_string().contains("server 1"), "{error}");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            patient.write_at(&[2; BYTES], 0).unwrap();
+            patient.write_at(&vec![2; BYTES], 0).unwrap();
             patient.read_exact_at(&mut vec![0; BYTES], 0).unwrap();
         });
         world.local.restart_server(1).unwrap();
@@ -127,7 +127,7 @@ fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
         assert!(back.iter().all(|byte| *byte == 2));
         borrow(file);
         file.sync().unwrap();
-        file.write_at(&[2; BYTES], 0).unwrap();
+        file.write_at(&vec![2; BYTES], 0).unwrap();
     }
     // Lent again; not for good at once, as the connection to where the server was may still be replaced.
     let lent = (0..10).any(|_| {
@@ -157,8 +157,8 @@ fn no_more_is_lent_than_was_granted() {
     let mut back = vec![0; BYTES];
     for _ in 0..4 {
         reader.read_exact_at(&mut back, 0).unwrap();
-        writer.write_at(&[7; BYTES], 0).unwrap();
-        assert!(reader.write_at(&[8; BYTES], 0).is_err());
+        writer.write_at(&vec![7; BYTES], 0).unwrap();
+        assert!(reader.write_at(&vec![8; BYTES], 0).is_err());
         assert!(writer.read_exact_at(&mut back, 0).is_err());
     }
     reader.read_exact_at(&mut back, 0).unwrap();
@@ -174,7 +174,7 @@ fn a_process_with_many_files_keeps_descriptors_for_itself() {
         .map(|number| {
             let file = open(&cluster, &format!("/file-{number}"));
             for _ in 0..4 {
-                file.write_at(&[number as u8; 100_000], 0).unwrap();
+                file.write_at(&vec![number as u8; 100_000], 0).unwrap();
             }
             file
         })
