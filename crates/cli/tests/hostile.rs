@@ -6,7 +6,7 @@ use std::io::{IoSlice, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use support::{Random, World, resident, world};
@@ -356,7 +356,7 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     const PIECE: usize = BYTES / 4;
     // The kernel leaves one or the other of a thousand runnable threads alone for seconds: a bad moment
     // of the machine spoils only one round.
-    const ROUNDS: usize = 3;
+    const ROUNDS: usize = 8;
     let _alone = alone();
     // A thousand clients are threads here, which would wait for each other in the allocator.
     // SAFETY: sets one number of the allocator's.
@@ -369,13 +369,18 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
     let pool = Random::new(3).bytes(BYTES + CLIENTS * 512);
     let times: Vec<AtomicU64> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
-    let (round, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let done = AtomicUsize::new(0);
+    // Which round it is. Nobody looks again and again: that would be work for a thousand threads while
+    // others still connect.
+    let round = (Mutex::new(0), Condvar::new());
+    // Who has noticed: whoever is woken first must not be done before the others are.
+    let awake = AtomicUsize::new(0);
     let began = Mutex::new(Instant::now());
     let fair = std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let (world, data) = (&world, &pool[client * 512..][..BYTES]);
             let (time, stop, round, done) = (&times[client], &stop, &round, &done);
-            let began = &began;
+            let (awake, began) = (&awake, &began);
             let work = move || {
                 let _stop_all = StopOnPanic(stop);
                 let cluster = world.client();
@@ -389,7 +394,16 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
                 file.write_at(data, 0).unwrap();
                 for mine in 1..=ROUNDS {
                     done.fetch_add(1, Ordering::Relaxed);
-                    while round.load(Ordering::Relaxed) < mine {
+                    let mut now = round.0.lock().unwrap();
+                    while *now < mine && !stop.load(Ordering::Relaxed) {
+                        let soon = Duration::from_secs(1);
+                        now = round.1.wait_timeout(now, soon).unwrap().0;
+                    }
+                    drop(now);
+                    if awake.fetch_add(1, Ordering::SeqCst) + 1 == mine * CLIENTS {
+                        *began.lock().unwrap() = Instant::now();
+                    }
+                    while awake.load(Ordering::SeqCst) < mine * CLIENTS {
                         if stop.load(Ordering::Relaxed) {
                             return;
                         }
@@ -425,8 +439,8 @@ fn a_thousand_clients_write_read_and_verify_a_mebibyte_each() {
         all_done(0);
         println!("1000 clients are connected after {:?}", begin.elapsed());
         let fair = (1..=ROUNDS).any(|number| {
-            *began.lock().unwrap() = Instant::now();
-            round.store(number, Ordering::Relaxed);
+            *round.0.lock().unwrap() = number;
+            round.1.notify_all();
             all_done(number);
             let mut times: Vec<u64> = times
                 .iter()
