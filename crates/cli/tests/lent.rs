@@ -141,6 +141,34 @@ fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
 }
 
 #[test]
+fn nothing_lent_is_written_while_a_write_that_was_given_up_may_still_come() {
+    let _turn = turn();
+    let world = world(1);
+    let cluster = hasty(&world);
+    let (lent, asked) = (open(&cluster, "/file"), open(&cluster, "/file"));
+    let mut plain = asked.transfer();
+    plain.lend = false;
+    asked.set_transfer(plain);
+    for round in 2..6u8 {
+        borrow(&lent);
+        asked.read_exact_at(&mut [0; 10], 0).unwrap();
+        stop(&world);
+        // It stays in the server's socket.
+        let given_up = asked.write_at(&[100; 1000], 0);
+        let early = lent.write_at(&[101; 1000], 0);
+        go_on(&world);
+        given_up.expect_err("the server is stopped");
+        early.expect_err("it could be overwritten by what was given up");
+        let mut back = [0; 1000];
+        lent.write_at(&[round; 1000], 0).unwrap();
+        for _ in 0..20 {
+            lent.read_exact_at(&mut back, 0).unwrap();
+            assert_eq!(back, [round; 1000]);
+        }
+    }
+}
+
+#[test]
 fn no_more_is_lent_than_was_granted() {
     let _turn = turn();
     let world = world(2);

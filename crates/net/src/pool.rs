@@ -130,10 +130,16 @@ impl Pool {
         self.idle.lock().expect("no panic under this lock").clear();
     }
 
+    /// How often requests were given up: what came over a connection of an earlier
+    /// [generation](Connection::generation) is not to be relied on.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
     /// What this client says of itself on a new connection.
     fn identity(&self) -> Identity {
         let mut identity = self.identity;
-        identity.0.generation = self.generation.load(Ordering::SeqCst);
+        identity.0.generation = self.generation();
         identity
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use rustix::io::{Errno, ReadWriteFlags};
-use trireme_net::{Deadline, NetError, Tie};
+use trireme_net::{Deadline, NetError, Pool, Tie};
 use trireme_proto::Op;
 use trireme_proto::refusal::errno;
 use trireme_store::range_lock;
@@ -54,6 +54,9 @@ struct Loan {
     tie: Tie,
     /// What the server was when it lent this.
     incarnation: u64,
+    /// The connection's: a write that was given up since may still be in the server's hands, and must not
+    /// come after one of ours.
+    generation: u32,
     /// How to read no more than what is in memory.
     way: ReadWriteFlags,
     /// Range locks are the opening's: its writers take turns, as they would in the kernel.
@@ -90,13 +93,13 @@ impl Drop for Place {
 }
 
 impl Slot {
-    /// The loan, if its server is there.
-    fn loan(&self) -> Option<Arc<Loan>> {
+    /// The loan, if its server is there and nothing was given up since.
+    fn loan(&self, pool: &Pool) -> Option<Arc<Loan>> {
         let loan = match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
             State::Here(loan) => loan.clone(),
             _ => return None,
         };
-        if loan.tie.holds() {
+        if loan.generation == pool.generation() && loan.tie.holds() {
             return Some(loan);
         }
         self.set(State::Unasked);
@@ -169,7 +172,7 @@ impl Lent {
             return false;
         }
         if let Some((server, at)) = file.one_server(offset, buffer.len() as u64) {
-            let loan = self.slots[server].loan();
+            let loan = self.slots[server].loan(&file.servers[server]);
             return loan.is_some_and(|loan| loan.read(&mut [IoSliceMut::new(buffer)], at));
         }
         let mut parts = self.parts();
@@ -180,7 +183,7 @@ impl Lent {
             add(&mut parts, file, place, IoSliceMut::new(slice));
             (rest, place) = (after, place + length);
         }
-        let Some(loans) = self.loans(&parts) else {
+        let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
         loans
@@ -199,7 +202,7 @@ impl Lent {
             loan.write(slices, at)
         };
         if let Some((server, at)) = file.one_server(offset, buffer.len() as u64) {
-            let loan = self.slots[server].loan();
+            let loan = self.slots[server].loan(&file.servers[server]);
             return loan.is_some_and(|loan| wrote(server, &loan, &[IoSlice::new(buffer)], at));
         }
         let mut parts = self.parts();
@@ -210,7 +213,7 @@ impl Lent {
             add(&mut parts, file, place, IoSlice::new(slice));
             (rest, place) = (after, place + length);
         }
-        let Some(loans) = self.loans(&parts) else {
+        let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
         let mut loans = loans.into_iter().zip(&parts).enumerate();
@@ -227,14 +230,14 @@ impl Lent {
     }
 
     /// The loans of all servers that have a part; `None` if one is missing.
-    fn loans<T>(&self, parts: &[(u64, Vec<T>)]) -> Option<Vec<Option<Arc<Loan>>>> {
-        let slots = self.slots.iter().zip(parts);
+    fn loans<T>(&self, file: &Inner, parts: &[(u64, Vec<T>)]) -> Option<Vec<Option<Arc<Loan>>>> {
+        let slots = self.slots.iter().zip(&file.servers).zip(parts);
         slots
-            .map(|(slot, (_, slices))| {
+            .map(|((slot, pool), (_, slices))| {
                 if slices.is_empty() {
                     return Some(None);
                 }
-                slot.loan().map(Some)
+                slot.loan(pool).map(Some)
             })
             .collect()
     }
@@ -298,7 +301,7 @@ fn ask(
         return Ok(None);
     }
     let asked = lease.call_for_descriptor(&mut file.header(Op::LEND, 0, write.into()), deadline);
-    let incarnation = lease.incarnation();
+    let (incarnation, generation) = (lease.incarnation(), lease.generation());
     match &asked {
         Ok(_) | Err(NetError::Refused { .. }) => lease.give_back(),
         Err(_) => lease.give_up(),
@@ -317,6 +320,7 @@ fn ask(
         file: descriptor,
         tie,
         incarnation,
+        generation,
         way,
         turn: Mutex::new(()),
         _place: place,
