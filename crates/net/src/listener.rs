@@ -206,6 +206,7 @@ fn open_door(address: &Address, key: &Key) -> io::Result<(Door, Address)> {
         }
         Address::Tcp(host) => {
             let door = TcpListener::bind(host).map_err(named)?;
+            crate::socket::avoid_pacing(&door);
             let real = door.local_addr()?;
             if !real.ip().is_loopback() && *key == Key::open() {
                 return Err(io::Error::new(

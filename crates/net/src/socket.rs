@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    SendAncillaryMessage, SendFlags, sockopt,
 };
 
 use crate::{Address, Deadline};
@@ -22,6 +22,20 @@ const LOCAL_BUFFER: usize = 256 << 10;
 
 /// More slices than this in one system call are refused by the kernel.
 pub const SLICES: usize = 1024;
+
+/// Keeps a TCP socket that is not connected yet (or a listener, for all that it accepts) from pacing by
+/// guesses. BBR takes the rate of short blocks with pauses between them for the network's, and then holds
+/// later blocks back for tens of milliseconds: reads over shaped links went at a third of them. Where an
+/// administrator has chosen anything else, that stays.
+pub(crate) fn avoid_pacing(socket: &impl AsFd) {
+    let paced = sockopt::tcp_congestion(socket).is_ok_and(|name| name.starts_with("bbr"));
+    if paced {
+        // Without privileges only some are allowed; reno always is.
+        let _ = ["cubic", "reno"]
+            .into_iter()
+            .any(|name| sockopt::set_tcp_congestion(socket, name).is_ok());
+    }
+}
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -99,6 +113,7 @@ impl Socket {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "no such host");
                 for address in host.to_socket_addrs()? {
                     let raw = Raw::new(Domain::for_address(address), Type::STREAM, None)?;
+                    avoid_pacing(&raw);
                     match raw.connect_timeout(&address.into(), left) {
                         Ok(()) => return Socket::new(raw.into(), false),
                         Err(error) => last = error,
@@ -119,7 +134,7 @@ impl Socket {
         if !self.unix {
             return None;
         }
-        let cred = rustix::net::sockopt::socket_peercred(&self.fd).ok()?;
+        let cred = sockopt::socket_peercred(&self.fd).ok()?;
         Some((
             cred.pid.as_raw_nonzero().get() as u32,
             cred.uid.as_raw(),
@@ -355,11 +370,11 @@ impl Socket {
     fn wait_at_most(&self, wait: &Wait, receive: bool, left: Duration) -> io::Result<()> {
         if let Some(time) = wait.change(left) {
             let kind = if receive {
-                rustix::net::sockopt::Timeout::Recv
+                sockopt::Timeout::Recv
             } else {
-                rustix::net::sockopt::Timeout::Send
+                sockopt::Timeout::Send
             };
-            rustix::net::sockopt::set_socket_timeout(&self.fd, kind, Some(time))?;
+            sockopt::set_socket_timeout(&self.fd, kind, Some(time))?;
         }
         Ok(())
     }
@@ -394,5 +409,24 @@ fn timed_out(error: io::Error) -> io::Error {
         io::ErrorKind::TimedOut.into()
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_would_pace_does_not() {
+        use socket2::{Domain, Socket as Raw, Type};
+        let raw = Raw::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        if sockopt::set_tcp_congestion(&raw, "bbr").is_err() {
+            return; // This kernel does not have it, or does not allow it.
+        }
+        avoid_pacing(&raw);
+        let now = sockopt::tcp_congestion(&raw).expect("its name");
+        assert!(matches!(&*now, "cubic" | "reno"), "{now}");
+        avoid_pacing(&raw);
+        assert_eq!(sockopt::tcp_congestion(&raw).expect("its name"), now);
     }
 }
