@@ -25,10 +25,52 @@ pub fn of_part(part: &Part) -> Vec<u64> {
     words
 }
 
-/// Fills `into` with the words of `base` for a seed.
-pub fn seeded(base: &[u64], seed: u64, into: &mut Vec<u64>) {
-    into.clear();
-    into.extend(base.iter().map(|word| word.wrapping_add(seed)));
+/// Words that begin on a page, as those of `mpi/patterns.c` do. Where an allocator puts large buffers, 16
+/// bytes after the beginning of a page, some processors copy from the page cache several times slower,
+/// and then that is what is measured.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    store: Vec<u64>,
+    start: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// Makes it so long; what it holds then is anything.
+    fn resize(&mut self, length: usize) {
+        const PAGE: usize = 4096;
+        self.store.resize(length + PAGE / 8, 0);
+        self.start = self.store.as_ptr().cast::<u8>().align_offset(PAGE) / 8;
+        self.length = length;
+    }
+
+    /// So many words, all of them [`POISON`].
+    pub fn poison(&mut self, length: usize) {
+        self.resize(length);
+        self.fill(POISON);
+    }
+
+    /// The words of `base` for a seed.
+    pub fn seed(&mut self, base: &[u64], seed: u64) {
+        self.resize(base.len());
+        for (word, base) in self.iter_mut().zip(base) {
+            *word = base.wrapping_add(seed);
+        }
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.store[self.start..self.start + self.length]
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        &mut self.store[self.start..self.start + self.length]
+    }
 }
 
 /// Whether `words` are those of `base` for a seed.
@@ -68,8 +110,9 @@ mod tests {
             .part(3)
             .unwrap();
         let base = of_part(&part);
-        let mut words = Vec::new();
-        seeded(&base, 77, &mut words);
+        let mut words = Buffer::default();
+        words.seed(&base, 77);
+        assert_eq!(words.as_ptr() as usize % 4096, 0);
         assert!(same(&words, &base, 77));
         assert!(!same(&words, &base, 78));
         assert!(!same(&words[1..], &base, 77));

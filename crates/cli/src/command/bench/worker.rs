@@ -80,7 +80,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         group: None,
         files: HashMap::new(),
         shares: Vec::new(),
-        buffer: Vec::new(),
+        buffer: words::Buffer::default(),
     };
     let mut lines = std::io::stdin().lock().lines();
     while let Some(line) = lines.next().transpose()? {
@@ -115,7 +115,7 @@ struct Worker<'a> {
     files: HashMap<String, File>,
     /// What this member has of the pattern in turn, one for each size in use.
     shares: Vec<Share>,
-    buffer: Vec<u64>,
+    buffer: words::Buffer,
 }
 
 struct Share {
@@ -153,10 +153,9 @@ impl Worker<'_> {
         }
         let share = found(&self.shares, job).expect("just made");
         if job.write {
-            words::seeded(&share.words, job.seed, &mut self.buffer);
+            self.buffer.seed(&share.words, job.seed);
         } else {
-            self.buffer.clear();
-            self.buffer.resize(share.words.len(), words::POISON);
+            self.buffer.poison(share.words.len());
         }
         if raw {
             let mut options = std::fs::OpenOptions::new();

@@ -22,8 +22,8 @@ const ABOUT: &str = "ROMIO writes the local file system with no server in betwee
     four times slower), every rank may aggregate (cb_nodes = ranks; the default is one), and \
     the collective buffer is 1 MiB (of 128 KiB to 16 MiB, the default, the fastest here). \
     Opening the file, building the view and allocating are outside the clock. Between its turns its \
-    ranks sleep. Its buffers begin on a page, which makes its independent reads twice as fast; ours come from \
-    the allocator as a program's do, but our library moves those that come back to large pages. \
+    ranks sleep. Its buffers begin on a page, as ours do, which makes its independent reads twice as \
+    fast; our library moves buffers that come back to large pages. \
     PATTERNS_LARGE_PAGES=1 in the environment gives them to the peer also.";
 
 const SOURCE: (&str, &str) = ("patterns.c", include_str!("../../../../mpi/patterns.c"));
