@@ -38,6 +38,11 @@ fn every_method_moves_the_same_bytes() {
 }
 
 #[test]
+fn threads_move_bytes_at_the_same_time() {
+    World::new().conform("threads.c", 3, &[]);
+}
+
+#[test]
 fn views_and_buffers_of_any_type() {
     World::new().conform("views.c", 4, &[("TRIREME_REPORT", "1")]);
 }

@@ -43,5 +43,15 @@ int main(int argc, char **argv)
     NC(ncmpi_get_vara_int_all(file, steps, at, one, row_back));
     CHECK(!memcmp(row, row_back, sizeof row));
     NC(ncmpi_close(file));
+    if (argc > 2) {
+        /* Again, as another program would: the library looks at the file by itself first. */
+        memset(back, 0, sizeof back);
+        NC(ncmpi_open(MPI_COMM_WORLD, path, NC_WRITE, MPI_INFO_NULL, &file));
+        NC(ncmpi_inq_varid(file, "plain", &plain));
+        NC(ncmpi_get_vara_double_all(file, plain, start, count, &back[0][0]));
+        CHECK(!memcmp(out, back, sizeof out));
+        NC(ncmpi_put_vara_double_all(file, plain, start, count, &out[0][0]));
+        NC(ncmpi_close(file));
+    }
     return finish();
 }

@@ -68,6 +68,16 @@ impl Cell {
         self.runs.push(run);
     }
 
+    /// Throughput as a multiple of `other`'s: the median over the rounds, as what slows the machine down
+    /// for a while slows both. Where one of them moved less, of the medians.
+    pub fn times(&self, other: &Cell) -> f64 {
+        if self.bytes != other.bytes || self.seconds.len() != other.seconds.len() {
+            return self.mb_per_s / other.mb_per_s;
+        }
+        let rounds = self.seconds.iter().zip(&other.seconds);
+        median(rounds.map(|(ours, theirs)| theirs / ours).collect())
+    }
+
     /// Of the processor time, the share that ranks used.
     pub fn client_share(&self) -> f64 {
         self.client_cpu_s / (self.client_cpu_s + self.server_cpu_s).max(1e-9)
@@ -120,6 +130,17 @@ mod tests {
             verified: true,
             words: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_slows_a_round_down_slows_both_in_it() {
+        let cell = |times: &[f64]| {
+            let mut cell = Cell::new("rb", 8, "any", 1_000_000);
+            times.iter().for_each(|&time| cell.add(run(time)));
+            cell
+        };
+        let (ours, theirs) = (cell(&[1.0, 4.0, 2.0]), cell(&[2.0, 8.0, 5.0]));
+        assert!((ours.times(&theirs) - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn ratio(
                 peer(&cell.method) && cell.pattern == ours.pattern && cell.record == ours.record
             });
             let best = peers.max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;
-            let ratio = ours.mb_per_s / best.mb_per_s;
+            let ratio = ours.times(best);
             let figures = format!(
                 "{} {ratio:.2}x ({:.0} against {:.0} MB/s of {})",
                 place(ours),
@@ -138,10 +138,18 @@ fn spread(op: &str, cells: &[Cell]) -> Target {
         };
     };
     let share = slowest.mb_per_s / fastest.mb_per_s;
+    // The file is read once and delivered to each: neither its bytes nor those delivered compare.
+    let mut others = ours.iter().filter(|cell| cell.pattern != "ra");
+    let others = match (others.next(), others.next_back()) {
+        (Some(least), Some(most)) if fastest.pattern == "ra" || slowest.pattern == "ra" => {
+            format!("; {:.2}x without ra", least.mb_per_s / most.mb_per_s)
+        }
+        _ => String::new(),
+    };
     Target {
         what,
         measured: format!(
-            "{share:.2}x: {} {:.0} MB/s, {} {:.0} MB/s",
+            "{share:.2}x: {} {:.0} MB/s, {} {:.0} MB/s{others}",
             place(slowest),
             slowest.mb_per_s,
             place(fastest),
