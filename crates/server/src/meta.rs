@@ -1,9 +1,10 @@
 //! The metadata manager as a process: [`trireme_meta::Manager`] behind sockets.
 //!
-//! One blocking thread per connection decodes calls; reads are answered on it, changes from the
-//! commit queue's thread, many of them after one fsync. A peer that does not read its answers gets
-//! them from a thread of its own, so that it holds up nobody else.
+//! One blocking thread per connection decodes calls; reads are answered on it, changes by the thread of
+//! `answers.rs` once the commit queue has made them durable, many with one fsync. A peer that does not
+//! read its answers gets them from a thread of its own, so that it holds up nobody else.
 
+mod answers;
 mod identity;
 mod subfiles;
 
@@ -11,17 +12,18 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use trireme_meta::failure::Failure;
 use trireme_meta::kv::{Engine, EngineError, Fjall, Redb};
 use trireme_meta::manager::Who;
 use trireme_meta::{Manager, Options};
-use trireme_net::{Address, Handler, Link, Listener, ListenerConfig, Peer, Responder, random_u64};
+use trireme_net::{Address, Handler, Link, Listener, ListenerConfig, Peer, random_u64};
 use trireme_proto::hello::Role;
-use trireme_proto::message::meta::{Call, LEASE_SECONDS, Response};
+use trireme_proto::message::meta::{Call, LEASE_SECONDS};
 use trireme_proto::{Header, Key, Op, Refusal, refusal::errno};
+
+use answers::Answers;
 
 /// Which engine holds the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,6 +129,7 @@ impl MetaServer {
             Arc::new(Shared {
                 manager: manager.clone(),
                 owner,
+                answers: Answers::start()?,
             }),
         )?;
         Ok(MetaServer {
@@ -181,6 +184,7 @@ fn open_engine(config: &MetaConfig) -> Result<Arc<dyn Engine>, MetaServerError> 
 struct Shared {
     manager: Manager,
     owner: u32,
+    answers: Answers,
 }
 
 impl Handler for Shared {
@@ -204,8 +208,9 @@ impl Handler for Shared {
                 let responder = link.responder(header);
                 // Reads are answered before `submit` returns, on this connection's own thread.
                 let own = std::thread::current().id();
-                self.manager
-                    .submit(who, call, move |result| answer(responder, result, own));
+                let answers = self.answers.clone();
+                let answer = move |result| answers.give(responder, result, own);
+                self.manager.submit(who, call, answer);
                 Ok(Ok(()))
             }
             Op::PING => Ok(link.reply(header.reply())),
@@ -218,18 +223,5 @@ impl Handler for Shared {
 
     fn disconnected(&self, who: Who, _peer: &Peer) {
         self.manager.disconnected(who.client);
-    }
-}
-
-fn answer(responder: Responder, result: Result<Response, Failure>, own: ThreadId) {
-    let send = move |responder: Responder| match result {
-        Ok(response) => responder.reply_body(&response),
-        Err(failure) => responder.refuse(&failure.into()),
-    };
-    if std::thread::current().id() == own || responder.is_ready() {
-        send(responder);
-    } else {
-        // Rare: somebody asks and does not read. Its own frame deadline ends this thread.
-        std::thread::spawn(move || send(responder));
     }
 }

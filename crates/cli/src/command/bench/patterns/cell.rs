@@ -136,7 +136,9 @@ mod tests {
     fn what_slows_a_round_down_slows_both_in_it() {
         let cell = |times: &[f64]| {
             let mut cell = Cell::new("rb", 8, "any", 1_000_000);
-            times.iter().for_each(|&time| cell.add(run(time)));
+            for &time in times {
+                cell.add(run(time));
+            }
             cell
         };
         let (ours, theirs) = (cell(&[1.0, 4.0, 2.0]), cell(&[2.0, 8.0, 5.0]));
