@@ -68,11 +68,17 @@ impl Cell {
         self.runs.push(run);
     }
 
+    /// What was measured so far does not count, except that wrong bytes stay wrong.
+    pub fn forget_runs(&mut self) {
+        self.seconds.clear();
+        self.runs.clear();
+    }
+
     /// Throughput as a multiple of `other`'s: the median over the rounds, as what slows the machine down
     /// for a while slows both. Where one of them moved less, of the medians.
     pub fn times(&self, other: &Cell) -> f64 {
         if self.bytes != other.bytes || self.seconds.len() != other.seconds.len() {
-            return self.mb_per_s / other.mb_per_s;
+            return self.mb_per_s / other.mb_per_s; // compared before
         }
         let rounds = self.seconds.iter().zip(&other.seconds);
         median(rounds.map(|(ours, theirs)| theirs / ours).collect())

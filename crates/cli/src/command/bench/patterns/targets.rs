@@ -20,7 +20,7 @@ const SPREAD: f64 = 0.5;
 const CLIENT_SHARE: f64 = 0.1;
 
 /// What programs that come through MPI-IO must reach of the native API.
-const OF_NATIVE: f64 = 0.9;
+pub const OF_NATIVE: f64 = 0.9;
 
 /// A server's memory above idle.
 const MEMORY: u64 = 64 << 20;
@@ -68,6 +68,19 @@ pub fn judge(cells: &[Cell], memory: &Memory) -> Vec<Target> {
 }
 
 const DIRECTED: &str = "disk-directed";
+
+/// The cells of one pattern that the last target compares.
+pub fn native_and_via(cells: &mut [Cell]) -> Option<[&mut Cell; 2]> {
+    let (mut native, mut via) = (None, None);
+    for cell in cells {
+        match cell.method.as_str() {
+            DIRECTED => native = Some(cell),
+            romio::VIA => via = Some(cell),
+            _ => {}
+        }
+    }
+    Some([native?, via?])
+}
 
 fn directed(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
     cells.iter().filter(|cell| cell.method == DIRECTED)
