@@ -77,8 +77,9 @@ impl Cell {
     /// Throughput as a multiple of `other`'s: the median over the rounds, as what slows the machine down
     /// for a while slows both. Where one of them moved less, of the medians.
     pub fn times(&self, other: &Cell) -> f64 {
-        if self.bytes != other.bytes || self.seconds.len() != other.seconds.len() {
-            return self.mb_per_s / other.mb_per_s; // compared before
+        let rounds = (self.seconds.len(), other.seconds.len());
+        if self.bytes != other.bytes || rounds.0 != rounds.1 || rounds.0 == 0 {
+            return self.mb_per_s / other.mb_per_s;
         }
         let rounds = self.seconds.iter().zip(&other.seconds);
         median(rounds.map(|(ours, theirs)| theirs / ours).collect())
