@@ -23,16 +23,14 @@ use super::refusal;
 /// second-level cache, so that every copy but the first and the last is nearly free.
 const NEAR_BLOCK: usize = 128 << 10;
 
-/// Bytes of a block when bytes go over a network: long enough that asking for it costs nothing, short
-/// enough that servers which ask the same member seldom wait for each other. (Of twice this, writes over
-/// shaped links had 78-93 % of them instead of 91-98 %.)
-const FAR_BLOCK: usize = 1 << 19;
+/// Bytes of a block when bytes go over a network: long enough that asking for it costs nothing.
+const FAR_BLOCK: usize = 1 << 20;
 
 /// Threads, and so buffers, per collective: one block is at the disk while the other is moved.
 const WORKERS: usize = limits::LANES as usize;
 
 /// Collectives that run at the same time; with two far blocks and their staging each, this bounds the
-/// server's memory at 16 MiB. More wait for their turn.
+/// server's memory at 32 MiB. More wait for their turn.
 const RUNNING: usize = 8;
 
 /// Blocks whose order is worked out at once: enough for a disk's arm, and a bound on memory.
