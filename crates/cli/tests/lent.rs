@@ -100,6 +100,32 @@ fn what_is_lent_is_read_and_written_without_the_servers() {
     assert_eq!(back[150_000..150_010], [9; 10]);
 }
 
+/// Reads to some places take a detour by way of another buffer, piece by piece.
+#[test]
+fn bytes_are_right_wherever_they_are_read_to() {
+    const PAGE: usize = 4096;
+    let _turn = turn();
+    let world = world(3);
+    let file = open(&world.client(), "/anywhere");
+    borrow(&file);
+    let data: Vec<u8> = (0..BYTES)
+        .map(|i| (i / 97) as u8 ^ (i / 65_536) as u8)
+        .collect();
+    file.write_at(&data, 0).unwrap();
+    let mut memory = vec![0; BYTES + 2 * PAGE];
+    let start = memory.as_ptr().align_offset(PAGE);
+    for further in [0, 1, 16, 31, 32] {
+        for from in [0, 5, 70_000] {
+            // From the file's page to this far behind the beginning of one.
+            let begin = start + from % PAGE + further;
+            let buffer = &mut memory[begin..begin + BYTES - from];
+            buffer.fill(0);
+            file.read_exact_at(buffer, from as u64).unwrap();
+            assert!(*buffer == data[from..], "{further} behind, from {from}");
+        }
+    }
+}
+
 #[test]
 fn what_a_dead_server_lent_is_not_used_and_comes_back_with_it() {
     let _turn = turn();

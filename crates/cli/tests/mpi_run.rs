@@ -19,6 +19,17 @@ fn is_built(test: &str) -> bool {
     built
 }
 
+/// What a program printed that ended well and said so.
+fn fine(mpi: &str, output: &std::process::Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("all fine"),
+        "{mpi}: {said}"
+    );
+    said
+}
+
 #[test]
 fn a_program_as_it_is_works_on_the_cluster() {
     let binary = Path::new(env!("CARGO_BIN_EXE_trireme"));
@@ -59,12 +70,7 @@ fn a_program_as_it_is_works_on_the_cluster() {
             .arg(format!("trireme:/{mpi}"))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && said.contains("all fine"),
-            "{mpi}: {said}"
-        );
+        let said = fine(mpi, &output);
         assert!(
             said.contains("collective 0, write, two-phase"),
             "{mpi}: {said}"
@@ -118,12 +124,7 @@ fn pnetcdf_opens_a_file_again_below_a_mounted_prefix() {
         .arg("again")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.contains("all fine"),
-        "{said}"
-    );
+    let said = fine("openmpi", &output);
     // It went through the library, not through the mount.
     assert!(said.contains("collective 0, write"), "{said}");
     let there = sea.client().open("/file.nc").unwrap().size().unwrap();

@@ -39,7 +39,7 @@ pub struct Args {
     /// Where the cluster and the local files are made
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Only these of write, write-copied, read, small-read
+    /// Only these of write, write-copied, read, read-allocated, small-read
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Compare schedules, schedule blocks, blocks in flight and stripe units instead
