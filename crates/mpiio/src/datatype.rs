@@ -8,7 +8,7 @@ use trireme_partition::{ArraySpec, Datatype, Dist, Order};
 
 use crate::abi::{Handle, Kind, call};
 use crate::class::{Class, Failure, Result};
-use crate::memory;
+use crate::external::Form;
 use crate::mpi::{self, check, own};
 
 /// Types nested deeper than this are refused rather than followed.
@@ -31,16 +31,33 @@ mod combiner {
     pub const SUBARRAY: i32 = 12;
     pub const DARRAY: i32 = 13;
     pub const F90_REAL: i32 = 14;
+    pub const F90_COMPLEX: i32 = 15;
     pub const F90_INTEGER: i32 = 16;
     pub const RESIZED: i32 = 17;
     pub const HINDEXED_BLOCK: i32 = 18;
 }
 
 /// What a type was made with.
-struct Contents {
+#[derive(Debug)]
+pub struct Contents {
     integers: Vec<c_int>,
     addresses: Vec<isize>,
     types: Vec<Handle>,
+}
+
+impl Contents {
+    /// The type that it is made of, if of only one.
+    pub fn only(&self) -> Result<Handle> {
+        self.types.first().copied().ok_or_else(broken)
+    }
+
+    /// The fields of a structure: their types and how many of each.
+    pub fn fields(&self) -> Result<Vec<(Handle, u64)>> {
+        let counts = self.integers.get(1..=self.types.len());
+        let counts = counts.ok_or_else(broken)?.iter();
+        let fields = self.types.iter().zip(counts);
+        Ok(fields.map(|(&field, &n)| (field, n.max(0) as u64)).collect())
+    }
 }
 
 impl Drop for Contents {
@@ -113,6 +130,36 @@ pub fn is_basic(datatype: Handle) -> Result<bool> {
     Ok(is_named(envelope(datatype)?.combiner))
 }
 
+/// How a type came to be, for who wants to know what it is made of and not where that lies.
+#[derive(Debug)]
+pub enum Origin {
+    /// MPI came with it.
+    Named,
+    /// A Fortran number of a wanted precision.
+    Real,
+    Complex,
+    Integer,
+    /// Made of items of one type.
+    Of(Contents),
+    /// A structure.
+    Fields(Contents),
+}
+
+/// How the type came to be.
+pub fn origin(datatype: Handle) -> Result<Origin> {
+    let envelope = envelope(datatype)?;
+    Ok(match envelope.combiner {
+        combiner::NAMED => Origin::Named,
+        combiner::F90_REAL => Origin::Real,
+        combiner::F90_COMPLEX => Origin::Complex,
+        combiner::F90_INTEGER => Origin::Integer,
+        combiner::STRUCT | combiner::STRUCT_INTEGER => {
+            Origin::Fields(contents(datatype, &envelope)?)
+        }
+        _ => Origin::Of(contents(datatype, &envelope)?),
+    })
+}
+
 /// The type in the algebra.
 pub fn decode(datatype: Handle) -> Result<Datatype> {
     decode_at(datatype, false, 0)
@@ -135,7 +182,7 @@ fn decode_at(handle: Handle, outside: bool, depth: u32) -> Result<Datatype> {
         let contents = contents(handle, &envelope)?;
         derived(envelope.combiner, &contents, outside, depth)?
     } else if outside {
-        Datatype::bytes(memory::size_outside(handle)?)?
+        Datatype::bytes(Form::of(handle)?.there())?
     } else {
         named(measured)?
     };

@@ -21,6 +21,7 @@ mod class;
 mod comm;
 mod datatype;
 mod errhandler;
+mod external;
 mod handle;
 mod info;
 mod memory;

@@ -1,13 +1,14 @@
 //! A user's buffer: where its bytes lie in memory, gaps included, and how they are packed where the
 //! file's representation is not the memory's.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 use trireme_partition::{Datatype, Part};
 
 use crate::abi::{Handle, call};
 use crate::class::{Class, Failure, Result};
 use crate::datatype;
+use crate::external::Form;
 use crate::mpi::{self, check};
 
 /// Buffer, count and type as a program gave them.
@@ -30,24 +31,13 @@ pub struct Memory {
     pub bytes: u64,
     /// Bytes as they stand in the file, if they do not stand so in memory.
     packed: Option<Vec<u8>>,
-    external: Option<External>,
-}
-
-/// A buffer that is packed in another representation.
-#[derive(Clone, Copy, Debug)]
-struct External {
-    described: Described,
-    /// Bytes of one item there, and here.
-    one: u64,
-    native: u64,
+    /// What they are made of, and where they stand in memory, if they are others there.
+    external: Option<(Form, Box<Memory>)>,
 }
 
 // SAFETY: the pointers are only used through `slice` and `slice_mut`, under MPI's rule that nobody else
 // touches the buffer of an operation that is under way.
 unsafe impl Send for Memory {}
-
-/// The big-endian representation that all machines share.
-const EXTERNAL: &CStr = c"external32";
 
 impl Memory {
     /// A buffer as MPI describes it, to be written or read in native representation.
@@ -104,39 +94,20 @@ impl Memory {
 
     /// A buffer whose bytes stand in the file as `external32` has them.
     pub fn external(described: Described, write: bool) -> Result<Memory> {
-        let measured = mpi::extent(described.datatype)?;
-        let count = u64::try_from(described.count)
-            .map_err(|_| Failure::new(Class::Count, format!("a count of {}", described.count)))?;
-        let one = size_outside(described.datatype)?;
-        let bytes = one.checked_mul(count).ok_or_else(too_large)?;
-        let mut packed = vec![0; bytes as usize];
-        if write && bytes > 0 {
-            let mut position = 0isize;
-            check(
-                "MPI_Pack_external",
-                call!(c"PMPI_Pack_external", EXTERNAL.as_ptr() => *const c_char,
-                    described.buffer => *const c_void, described.count as c_int => c_int,
-                    described.datatype => Handle, packed.as_mut_ptr().cast() => *mut c_void,
-                    bytes as isize => isize, &raw mut position => *mut isize),
-            )?;
-            if position as u64 != bytes {
-                let why = format!(
-                    "this MPI says that {count} items have {bytes} bytes in external32, and writes {position}"
-                );
-                return Err(Failure::new(Class::Conversion, why));
-            }
-        }
+        let form = Form::of(described.datatype)?;
+        let memory = Memory::new(described, write)?;
+        let items = memory.bytes.checked_div(form.here()).unwrap_or(0);
+        let bytes = items.checked_mul(form.there()).ok_or_else(too_large)?;
+        let packed = if write {
+            form.outward(&memory.gathered())?
+        } else {
+            vec![0; bytes as usize]
+        };
         Ok(Memory {
-            first: std::ptr::null_mut(),
-            span: 0,
-            part: None,
             bytes,
             packed: Some(packed),
-            external: Some(External {
-                described,
-                one,
-                native: measured.size,
-            }),
+            external: Some((form, Box::new(memory))),
+            ..Memory::none()
         })
     }
 
@@ -208,50 +179,24 @@ impl Memory {
         }
     }
 
-    /// After a read of `got` bytes: turns them into the memory's representation. Calls MPI, so only on
-    /// the thread of the program's call.
+    /// After a read of `got` bytes: turns them into the memory's representation.
     pub fn finish_read(&mut self, got: u64) -> Result<()> {
-        let (Some(external), Some(packed)) = (self.external, &self.packed) else {
+        let (Some((form, memory)), Some(packed)) = (&mut self.external, &self.packed) else {
             return Ok(());
         };
-        let External { described, one, .. } = external;
-        let items = got.checked_div(one).unwrap_or(0);
-        if items == 0 {
-            return Ok(());
-        }
-        let mut position = 0isize;
-        check(
-            "MPI_Unpack_external",
-            call!(c"PMPI_Unpack_external", EXTERNAL.as_ptr() => *const c_char,
-                packed.as_ptr().cast() => *const c_void, (items * one) as isize => isize,
-                &raw mut position => *mut isize, described.buffer => *mut c_void,
-                items as c_int => c_int, described.datatype => Handle),
-        )
+        let items = got.checked_div(form.there()).unwrap_or(0);
+        let whole = &packed[..(items * form.there()) as usize];
+        memory.scatter(&form.inward(whole)?);
+        Ok(())
     }
 
     /// How many bytes of memory so many bytes of the file are: what a status tells.
     pub fn in_memory(&self, moved: u64) -> u64 {
-        match self.external {
-            Some(External { one, native, .. }) if one > 0 => moved / one * native,
+        match &self.external {
+            Some((form, _)) if form.there() > 0 => moved / form.there() * form.here(),
             _ => moved,
         }
     }
-
-    /// Whether [`Memory::finish_read`] has something to do.
-    pub fn is_external(&self) -> bool {
-        self.external.is_some()
-    }
-}
-
-/// Bytes of a type in `external32`.
-pub fn size_outside(datatype: Handle) -> Result<u64> {
-    let mut outside = 0isize;
-    check(
-        "MPI_Pack_external_size",
-        call!(c"PMPI_Pack_external_size", EXTERNAL.as_ptr() => *const c_char, 1 => c_int,
-            datatype => Handle, &raw mut outside => *mut isize),
-    )?;
-    Ok(outside.max(0) as u64)
 }
 
 fn pack(described: Described, bytes: u64) -> Result<Vec<u8>> {

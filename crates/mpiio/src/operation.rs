@@ -159,8 +159,7 @@ impl Routine {
         if prepared.is_err() && !self.together {
             return prepared.map(drop);
         }
-        let apart = !matches!(&prepared, Ok((_, memory)) if memory.is_external());
-        if self.together && !(apart && request::overlap()) {
+        if self.together && !request::overlap() {
             open.joint.drain();
             open.comm.meet()?;
         }
@@ -172,7 +171,7 @@ impl Routine {
         let shared = open.clone();
         let work = move || Ok(self.carry_out(&shared, prepared)?.memory);
         // SAFETY: the caller's promise.
-        unsafe { request::start(queue, request, apart, work) }
+        unsafe { request::start(queue, request, work) }
     }
 
     /// The first half of a split collective.
@@ -186,17 +185,12 @@ impl Routine {
         let mut prepared = self.prepare(open, what, true);
         self.line_up(open, &mut prepared)?;
         let result = Arc::new(Promise::default());
-        let apart = !matches!(&prepared, Ok((_, memory)) if memory.is_external());
-        if apart {
-            let (shared, kept) = (open.clone(), result.clone());
-            open.joint.submit(move || {
-                let work = || Ok(self.carry_out(&shared, prepared)?.memory);
-                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                kept.keep(done.unwrap_or_else(|_| Err(request::panicked())));
-            })?;
-        } else {
-            result.keep(self.carry_out(open, prepared).map(|moved| moved.memory));
-        }
+        let (shared, kept) = (open.clone(), result.clone());
+        open.joint.submit(move || {
+            let work = || Ok(self.carry_out(&shared, prepared)?.memory);
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            kept.keep(done.unwrap_or_else(|_| Err(request::panicked())));
+        })?;
         *lock(&open.split) = Some(Split { routine, result });
         Ok(())
     }

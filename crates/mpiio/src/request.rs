@@ -39,7 +39,6 @@ pub fn overlap() -> bool {
 pub unsafe fn start(
     queue: &Queue,
     place: *mut c_void,
-    apart: bool,
     work: impl FnOnce() -> Result<u64> + Send + 'static,
 ) -> Result<()> {
     let result = Arc::new(Promise::default());
@@ -48,7 +47,6 @@ pub unsafe fn start(
         request: std::sync::atomic::AtomicUsize::new(0),
         completed: std::sync::atomic::AtomicBool::new(false),
     }));
-    let apart = apart && overlap();
     let started = if polls() {
         call!(c"PMPIX_Grequest_start", query => Query, free => Free, cancel => Cancel, poll => Poll,
             wait => Wait, state.cast() => *mut c_void, place => *mut c_void)
@@ -69,7 +67,7 @@ pub unsafe fn start(
     known
         .request
         .store(request, std::sync::atomic::Ordering::Release);
-    if !apart {
+    if !overlap() {
         result.keep(work());
         known.complete();
         return Ok(());

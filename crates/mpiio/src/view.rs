@@ -7,7 +7,7 @@ use trireme_partition::{Datatype, Part};
 use crate::abi::Handle;
 use crate::class::{Class, Failure, Result};
 use crate::datatype;
-use crate::memory;
+use crate::external::Form;
 use crate::mpi;
 
 /// A view. The types are copies of the program's, which may be gone by now.
@@ -50,7 +50,7 @@ impl Representation {
     pub fn measure(self, datatype: Handle) -> Result<(mpi::Extent, Datatype)> {
         let here = mpi::extent(datatype)?;
         // Most types are of one size in both, and then all that MPI says of them holds for both.
-        if self != Representation::External32 || memory::size_outside(datatype)? == here.size {
+        if self != Representation::External32 || Form::of(datatype)?.there() == here.size {
             return Ok((here, datatype::decode(datatype)?));
         }
         let decoded = datatype::decode_outside(datatype)?;

@@ -48,6 +48,46 @@ fn views_and_buffers_of_any_type() {
 }
 
 #[test]
+fn numbers_in_the_representation_that_all_machines_share() {
+    World::new().conform("external.c", 3, &[]);
+}
+
+#[test]
+fn space_that_was_reserved_is_there() {
+    let world = World::new();
+    world.conform("reserve.c", 2, &[]);
+    for mpi in MPIS {
+        if !world.dir.path().join(format!("reserve.c.{mpi}")).exists() {
+            continue;
+        }
+        let file = world.client().open(&format!("/reserve.c.{mpi}")).unwrap();
+        assert_eq!(file.size().unwrap(), 8 << 20, "{mpi}");
+    }
+    let stored = allocated(&world.dir.path().join("cluster"));
+    let runs = MPIS.iter().filter(|mpi| {
+        let program = world.dir.path().join(format!("reserve.c.{mpi}"));
+        program.exists()
+    });
+    let wanted = runs.count() as u64 * (8 << 20);
+    assert!(stored >= wanted, "{stored} bytes stored, not {wanted}");
+}
+
+/// Bytes that the files below a directory take.
+fn allocated(dir: &std::path::Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let bytes = entries.map(|entry| {
+        let data = entry.metadata().unwrap();
+        if data.is_dir() {
+            allocated(&entry.path())
+        } else {
+            data.blocks() * 512
+        }
+    });
+    bytes.sum()
+}
+
+#[test]
 fn fortran_by_header_module_and_the_new_module() {
     let world = World::new();
     for name in ["header.f90", "module.f90", "f08.f90"] {

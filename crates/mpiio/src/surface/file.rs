@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use trireme_proto::message::io::Allocate;
+
 use super::{handle, routine, without_file};
 use crate::abi::{Handle, call};
 use crate::class::{Class, Failure};
@@ -103,6 +105,20 @@ routine!(MPI_File_preallocate PMPI_File_preallocate (file, size: i64) open => {
     let (size, now) = open.comm.agree(size_of(size).and_then(|size| Ok((size, now?))))?;
     // One answer for all: they must do the same.
     let now = u64::from_le_bytes(open.comm.broadcast(now.to_le_bytes())?);
+    // Space first: where there is too little of it, the size stays what it was.
+    let reserved = if open.comm.rank == 0 && size > 0 {
+        let space = Allocate::Reserve { keep_size: true };
+        open.file.allocate(space, 0, size).map_err(Failure::from)
+    } else {
+        Ok(())
+    };
+    if let Err(failure) = open.comm.agree(reserved) {
+        // What some servers did reserve behind the end is given back.
+        if open.comm.rank == 0 {
+            let _ = open.file.set_len(now);
+        }
+        return Err(failure);
+    }
     if size > now { open.resize(size) } else { Ok(()) }
 });
 

@@ -39,6 +39,9 @@ impl Subfile {
         if keep_size || what == Allocation::Punch {
             flags |= FallocateFlags::KEEP_SIZE;
         }
+        if what == Allocation::Reserve {
+            self.check_space(length)?;
+        }
         // Alone: nobody's newer bytes are zeroed by the slow way below.
         let _alone = self.change.write().expect("no panic under this lock");
         match fallocate(self.file(), flags, offset, length) {
@@ -48,6 +51,24 @@ impl Subfile {
             }
             Err(error) => Err(StoreError::io("allocate", &self.path)(error.into())),
         }
+    }
+
+    /// Refuses what cannot be had: file systems reserve until the disk is full before they say so, and
+    /// keep it.
+    fn check_space(&self, length: u64) -> Result<(), StoreError> {
+        let named = StoreError::io("reserve space for", &self.path);
+        let space = match rustix::fs::fstatvfs(self.file()) {
+            Ok(space) => space.f_bavail.saturating_mul(space.f_frsize),
+            Err(error) => return Err(named(error.into())),
+        };
+        let stored = match rustix::fs::fstat(self.file()) {
+            Ok(stat) => (stat.st_blocks as u64).saturating_mul(512),
+            Err(error) => return Err(named(error.into())),
+        };
+        if length.saturating_sub(stored) > space {
+            return Err(named(Errno::NOSPC.into()));
+        }
+        Ok(())
     }
 
     fn write_zeros(&self, keep_size: bool, offset: u64, length: u64) -> Result<(), StoreError> {
