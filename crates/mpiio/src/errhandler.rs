@@ -99,7 +99,7 @@ impl Open {
 }
 
 /// Hands an error to the handler of the file, or, without one, to that of `MPI_FILE_NULL`; what the
-/// routine returns.
+/// routine returns, which a program's own handler may change, as under MPICH.
 pub fn raise(file: Option<(usize, &Open)>, failure: &Failure) -> c_int {
     let loud = matches!(failure.class(), Class::Io | Class::Intern | Class::NoSpace);
     if loud || wanted("TRIREME_VERBOSE") {
@@ -114,17 +114,16 @@ pub fn raise(file: Option<(usize, &Open)>, failure: &Failure) -> c_int {
 pub fn call_handler(file: Option<(usize, &Open)>, code: c_int) -> c_int {
     let Ok(abi) = own() else { return code };
     let Some((number, open)) = file else {
-        inherited(abi.file_null, None, code);
-        return code;
+        return inherited(abi.file_null, None, code);
     };
     match &*lock(&open.handler) {
-        Handler::Inherited => inherited(abi.file_null, Some(open), code),
+        Handler::Inherited => return inherited(abi.file_null, Some(open), code),
         Handler::Predefined(handle) if *handle == abi.errors_return => {}
         Handler::Predefined(_) => end_all(Some(open), code),
         Handler::Own {
             function: Some(function),
             ..
-        } => invoke(*function, number, code),
+        } => return invoke(*function, number, code),
         Handler::Own { keeper, .. } => {
             let _ = call!(c"PMPI_File_call_errhandler", *keeper => usize, code => c_int);
         }
@@ -133,23 +132,22 @@ pub fn call_handler(file: Option<(usize, &Open)>, code: c_int) -> c_int {
 }
 
 /// What MPI would do for a file without a handler of its own.
-fn inherited(null: usize, open: Option<&Open>, code: c_int) {
-    let Ok(abi) = own() else { return };
+fn inherited(null: usize, open: Option<&Open>, code: c_int) -> c_int {
+    let Ok(abi) = own() else { return code };
     let mut handler: Handle = 0;
     let place: *mut c_void = (&raw mut handler).cast();
     let asked = call!(c"PMPI_File_get_errhandler", null => usize, place => *mut c_void);
     if asked != 0 || handler == abi.errors_return {
-        return;
+        return code;
     }
     if handler == abi.errors_are_fatal {
         end_all(open, code);
-        return;
+        return code;
     }
     let function = lock(&MADE).get(&handler).copied();
-    if let Some(function) = function {
-        invoke(function, null, code);
-    }
+    let returned = function.map_or(code, |function| invoke(function, null, code));
     let _ = call!(c"PMPI_Errhandler_free", place => *mut c_void);
+    returned
 }
 
 fn end_all(open: Option<&Open>, code: c_int) {
@@ -163,11 +161,12 @@ fn end_all(open: Option<&Open>, code: c_int) {
     let _ = call!(c"PMPI_Abort", comm => Handle, code => c_int);
 }
 
-fn invoke(function: usize, mut number: usize, mut code: c_int) {
+fn invoke(function: usize, mut number: usize, mut code: c_int) -> c_int {
     // SAFETY: the program made a file error handler of this function, whose type the standard fixes;
     // it gets our handle, which our routines know.
     unsafe {
         let function = std::mem::transmute::<*const c_void, Function>(function as *const c_void);
         function(&raw mut number, &raw mut code);
     }
+    code
 }

@@ -14,15 +14,21 @@ use crate::open::{Open, lock};
 /// The hint that names a method for collectives.
 pub const METHOD: &str = "trireme_method";
 
-/// The layout that hints ask for; what does not parse is left to the cluster, as hints are.
-pub fn layout(hints: &BTreeMap<String, String>) -> LayoutWish {
+/// The layout that hints ask for on a cluster of `servers` servers. A hint never makes a call fail: what
+/// does not parse, or is no stripe unit, is left to the cluster, and there are no more servers than
+/// there are.
+pub fn layout(hints: &BTreeMap<String, String>, servers: usize) -> LayoutWish {
+    let servers = servers.clamp(1, u32::MAX as usize) as u64;
+    let first = hints.get("start_iodevice");
+    let first = first.and_then(|text| text.trim().parse::<u64>().ok());
+    let count = number(hints, "striping_factor").map(|count| count.min(servers));
+    // Which is the first depends on how many there are: all, whatever the directory says.
+    let count = count.or(first.map(|_| servers));
     LayoutWish {
-        unit: number(hints, "striping_unit"),
-        count: number(hints, "striping_factor").map(|count| count as u32),
+        unit: number(hints, "striping_unit").filter(|unit| LayoutWish::UNITS.contains(unit)),
+        count: count.map(|count| count as u32),
         servers: None,
-        first: hints
-            .get("start_iodevice")
-            .and_then(|text| text.trim().parse().ok()),
+        first: first.map(|first| (first % count.unwrap_or(1)) as u32),
     }
 }
 
@@ -61,17 +67,31 @@ impl Open {
 mod tests {
     use super::*;
 
+    fn hints(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+        owned.collect()
+    }
+
+    #[test]
+    fn hints_that_ask_for_too_much_get_what_there_is() {
+        let much = [
+            ("striping_factor", "4294967297"),
+            ("start_iodevice", "99"),
+            ("striping_unit", "18446744073709551615"),
+        ];
+        let wish = layout(&hints(&much), 4);
+        assert_eq!((wish.unit, wish.count, wish.first), (None, Some(4), Some(3)));
+        let first = layout(&hints(&[("start_iodevice", "2")]), 3);
+        assert_eq!((first.count, first.first), (Some(3), Some(2)));
+    }
+
     #[test]
     fn hints_that_do_not_parse_are_no_hints() {
-        let hints = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            let owned = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-            owned.collect()
-        };
         let good = hints(&[("striping_unit", "65536"), ("striping_factor", " 2 ")]);
-        assert_eq!(layout(&good).unit, Some(65536));
-        assert_eq!(layout(&good).count, Some(2));
+        assert_eq!(layout(&good, 4).unit, Some(65536));
+        assert_eq!(layout(&good, 4).count, Some(2));
         let bad = hints(&[("striping_unit", "big"), ("striping_factor", "0")]);
-        assert_eq!(layout(&bad), LayoutWish::default());
+        assert_eq!(layout(&bad, 4), LayoutWish::default());
         assert_eq!(permissions(&hints(&[("file_perm", "600")])), Some(0o600));
         assert_eq!(permissions(&hints(&[("file_perm", "9")])), None);
     }

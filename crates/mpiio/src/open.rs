@@ -130,11 +130,11 @@ fn open_in(
         .copied()
         .unwrap_or(Method::Auto);
     // The first one creates, so that "must not exist" means before this call.
-    let first = (comm.rank == 0).then(|| options(amode, true, &hints).open(&cluster, &path));
+    let first = (comm.rank == 0).then(|| options(&cluster, amode, true, &hints).open(&cluster, &path));
     let first = comm.agree(first.transpose().map_err(Failure::from))?;
     let rest = match first {
         Some(file) => Ok(file),
-        None => options(amode, false, &hints).open(&cluster, &path),
+        None => options(&cluster, amode, false, &hints).open(&cluster, &path),
     };
     let file = comm.agree(rest.map_err(Failure::from))?;
     let view = View::bytes()?;
@@ -226,9 +226,11 @@ fn check_mode(amode: c_int) -> Result<()> {
 fn method(hints: &BTreeMap<String, String>) -> Result<Method> {
     let wish = std::env::var("TRIREME_METHOD").ok();
     let wish = wish.filter(|name| !name.is_empty());
-    match wish.as_ref().or_else(|| hints.get(info::METHOD)) {
-        None => Ok(Method::Auto),
-        Some(name) => name
+    match (wish, hints.get(info::METHOD)) {
+        (None, None) => Ok(Method::Auto),
+        // A hint that says nothing is no hint.
+        (None, Some(hint)) => Ok(hint.parse().unwrap_or(Method::Auto)),
+        (Some(name), _) => name
             .parse()
             .map_err(|error: trireme::Error| Failure::new(Class::Arg, error.to_string())),
     }
@@ -239,14 +241,19 @@ fn place_of(method: Method) -> u64 {
     place.map_or(u64::MAX, |place| place as u64)
 }
 
-fn options(amode: c_int, first: bool, hints: &BTreeMap<String, String>) -> OpenOptions {
+fn options(
+    cluster: &Cluster,
+    amode: c_int,
+    first: bool,
+    hints: &BTreeMap<String, String>,
+) -> OpenOptions {
     let mut options = OpenOptions::new();
     options
         .read(amode & mode::WRONLY == 0)
         .write(amode & mode::RDONLY == 0);
     if first && amode & mode::CREATE != 0 {
         options.create(true).create_new(amode & mode::EXCL != 0);
-        options.layout(info::layout(hints));
+        options.layout(info::layout(hints, cluster.map().servers.len()));
         if let Some(bits) = info::permissions(hints) {
             options.mode(bits);
         }

@@ -18,6 +18,17 @@ pub(super) type SpaceCache = Mutex<Option<(Instant, StatfsOut)>>;
 /// The unit in which `statfs` counts, and the size of I/O that we ask programs for.
 const BLOCK: u32 = 4096;
 
+/// What programs that ask (`st_blksize`: coreutils, Python, awk) read and write at a time.
+const TRANSFER: u32 = 128 << 10;
+
+fn transfer(kind: Kind) -> u32 {
+    if kind == Kind::File {
+        TRANSFER
+    } else {
+        BLOCK
+    }
+}
+
 impl Inner {
     /// What the manager says of an inode. One that is gone, but that somebody here still holds, is
     /// as it was last, without names.
@@ -94,7 +105,7 @@ impl Inner {
             uid: attr.uid,
             gid: attr.gid,
             rdev: attr.rdev as u32,
-            blksize: BLOCK,
+            blksize: transfer(attr.kind),
             flags: 0,
         }
     }
@@ -130,7 +141,7 @@ impl Inner {
                 spare: [0; 2],
                 stat: Statx {
                     mask: libc::STATX_BASIC_STATS | libc::STATX_BTIME,
-                    blksize: BLOCK,
+                    blksize: transfer(attr.kind),
                     nlink: attr.nlink,
                     uid: attr.uid,
                     gid: attr.gid,

@@ -7,8 +7,6 @@ use trireme_proto::message::meta::{Layout, LayoutWish};
 
 /// Stripe unit when nobody says otherwise.
 pub const DEFAULT_UNIT: u64 = 64 << 10;
-/// Largest stripe unit; keeps all offset arithmetic far from overflow.
-pub const UNIT_LIMIT: u64 = 1 << 40;
 /// Most servers in one layout: it is stored in every inode.
 pub const WIDTH_LIMIT: usize = 1024;
 
@@ -30,9 +28,10 @@ pub fn merge(wish: &LayoutWish, inherited: &LayoutWish) -> LayoutWish {
 /// Refuses what no layout could have.
 pub fn check(wish: &LayoutWish) -> Result<(), Failure> {
     if let Some(unit) = wish.unit
-        && !(1..=UNIT_LIMIT).contains(&unit)
+        && !LayoutWish::UNITS.contains(&unit)
     {
-        let what = format!("stripe unit {unit} (must be 1 to {UNIT_LIMIT} bytes)");
+        let largest = LayoutWish::UNITS.end();
+        let what = format!("stripe unit {unit} (must be 1 to {largest} bytes)");
         return Err(explain(Errno::Inval, what));
     }
     if wish.count == Some(0) || wish.servers.as_ref().is_some_and(Vec::is_empty) {

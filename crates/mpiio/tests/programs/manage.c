@@ -11,6 +11,12 @@ static void handler(MPI_File *file, int *code, ...)
     (void)code;
 }
 
+static void forgive(MPI_File *file, int *code, ...)
+{
+    (void)file;
+    *code = MPI_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -84,6 +90,25 @@ int main(int argc, char **argv)
     CHECK(bytes == 10);
     MPI_Barrier(MPI_COMM_WORLD);
 
+    /* hints that ask for too much get what there is */
+    MPI_File wide;
+    MPI_Info asked;
+    char name[1000], width[64];
+    int known;
+    snprintf(name, sizeof name, "%s.wide", path);
+    OK(MPI_Info_create(&asked));
+    OK(MPI_Info_set(asked, "striping_factor", "50"));
+    OK(MPI_Info_set(asked, "start_iodevice", "99"));
+    OK(MPI_Info_set(asked, "striping_unit", "18446744073709551615"));
+    OK(MPI_Info_set(asked, "trireme_method", "magic"));
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, asked, &wide));
+    OK(MPI_Info_free(&asked));
+    OK(MPI_File_get_info(wide, &asked));
+    OK(MPI_Info_get(asked, "striping_factor", sizeof width - 1, width, &known));
+    CHECK(known && atoi(width) == 3);
+    OK(MPI_Info_free(&asked));
+    OK(MPI_File_close(&wide));
+
     /* error handlers */
     MPI_Errhandler old, mine;
     OK(MPI_File_get_errhandler(file, &old));
@@ -97,6 +122,15 @@ int main(int argc, char **argv)
     code = MPI_File_seek(file, -1, MPI_SEEK_SET);
     CHECK(class_of(code) == MPI_ERR_ARG);
     CHECK(calls == 1 && called_with == file);
+    /* one that forgives */
+    MPI_Errhandler forgiving;
+    OK(MPI_File_create_errhandler(forgive, &forgiving));
+    OK(MPI_File_get_errhandler(file, &mine));
+    OK(MPI_File_set_errhandler(file, forgiving));
+    OK(MPI_File_seek(file, -1, MPI_SEEK_SET));
+    OK(MPI_File_set_errhandler(file, mine));
+    OK(MPI_Errhandler_free(&mine));
+    OK(MPI_Errhandler_free(&forgiving));
     OK(MPI_File_call_errhandler(file, MPI_ERR_OTHER));
     CHECK(calls == 2);
     OK(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN));

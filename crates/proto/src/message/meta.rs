@@ -139,6 +139,11 @@ pub struct LayoutWish {
     pub first: Option<u32>,
 }
 
+impl LayoutWish {
+    /// Stripe units that a layout can have; far from where offsets would overflow.
+    pub const UNITS: std::ops::RangeInclusive<u64> = 1..=1 << 40;
+}
+
 /// What `stat` tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attr {

@@ -94,7 +94,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     };
     let mut cells = Vec::new();
     if wants("stream") {
-        stream(args, &cluster, &place, gluster.as_ref(), &mut cells)?;
+        stream(args, &cluster, &place, &base, gluster.as_ref(), &mut cells)?;
     }
     if wants("random") {
         random(args, &cluster, &place, &base, &mut cells)?;
@@ -209,61 +209,97 @@ fn median(times: &mut [Duration]) -> f64 {
     times[times.len() / 2].as_secs_f64()
 }
 
-/// Writes and reads a large file: through the library, the mount and GlusterFS in turn.
+/// What one way to a large file took, round by round.
+#[derive(Default)]
+struct Way {
+    write: Vec<Duration>,
+    read: Vec<Duration>,
+    again: Vec<Duration>,
+}
+
+impl Way {
+    fn push(&mut self, [write, read, again]: [Duration; 3]) {
+        self.write.push(write);
+        self.read.push(read);
+        self.again.push(again);
+    }
+}
+
+/// Writes and reads a large file: through the library, the mount and GlusterFS in turn; and reads one
+/// through FUSE and nothing else.
 fn stream(
     args: &Args,
     cluster: &trireme::Cluster,
     place: &Path,
+    base: &Path,
     gluster: Option<&Gluster>,
     cells: &mut Vec<Cell>,
 ) -> anyhow::Result<()> {
-    let mut times: [Vec<Duration>; 6] = Default::default();
+    let mut ways: [Way; 3] = Default::default();
+    let mut passed = Vec::new();
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
+    let (source, bare) = (base.join("stream-source"), base.join("stream-bare"));
+    std::fs::create_dir(&source)?;
+    std::fs::create_dir(&bare)?;
     for round in 0..=args.rounds {
         buffer.fill(7);
-        let mut took = vec![library_write(args, cluster, &buffer)?];
-        took.push(library_read(args, cluster, &mut buffer)?);
+        let mut took = vec![[
+            library_write(args, cluster, &buffer)?,
+            library_read(args, cluster, &mut buffer)?,
+            library_read(args, cluster, &mut buffer)?,
+        ]];
         let mut dirs = vec![place.to_owned()];
         dirs.extend(gluster.map(|gluster| gluster.place().to_owned()));
         for dir in dirs {
             let path = dir.join("large");
-            took.push(file_write(args, &path, &buffer)?);
-            took.push(file_read(args, &path, &mut buffer)?);
+            took.push([
+                file_write(args, &path, &buffer)?,
+                file_read(args, &path, &mut buffer)?,
+                file_read(args, &path, &mut buffer)?,
+            ]);
             std::fs::remove_file(&path)?;
         }
+        file_write(args, &source.join("large"), &buffer)?;
+        // A new mount each time: nothing of the file is in the kernel's cache of it.
+        let mounted = Bare::start(&source, &bare)?;
+        let through = file_read(args, &bare.join("large"), &mut buffer)?;
+        drop(mounted);
+        std::fs::remove_file(source.join("large"))?;
         cluster.namespace().unlink("/library")?;
         cluster.namespace().reap()?;
         // The first round warms up whatever there is to warm.
         if round > 0 {
-            for (list, time) in times.iter_mut().zip(took) {
-                list.push(time);
+            passed.push(through);
+            for (way, times) in ways.iter_mut().zip(took) {
+                way.push(times);
             }
         }
     }
     let megabytes = args.size as f64 / 1e6;
-    let rates: Vec<Option<f64>> = times
-        .iter_mut()
-        .map(|list| (!list.is_empty()).then(|| megabytes / median(list)))
-        .collect();
-    let rate = |index: usize| rates[index].unwrap_or_default();
-    let mut add = |work, peer, ours, theirs, target| {
+    let rate = |times: &mut Vec<Duration>| megabytes / median(times);
+    let [library, mount, others] = &mut ways;
+    let mut add = |work, peer, ours: &mut Vec<Duration>, theirs: &mut Vec<Duration>, target| {
         cells.push(Cell {
             work,
             peer,
             unit: "MB/s",
-            ours,
-            theirs,
+            ours: rate(ours),
+            theirs: (!theirs.is_empty()).then(|| rate(theirs)),
             target,
         });
     };
-    let library = "the client library, one thread, the same calls";
-    add("write", library, rate(2), rates[0], 0.5);
-    add("read", library, rate(3), rates[1], 0.5);
-    let glusterfs = "GlusterFS, 4 bricks on the same disk, FUSE";
-    add("write", glusterfs, rate(2), rates[4], 4.0);
-    add("read", glusterfs, rate(3), rates[5], 1.0);
+    let peer = "the client library, one thread, the same calls";
+    add("write", peer, &mut mount.write, &mut library.write, 0.5);
+    add("read", peer, &mut mount.read, &mut library.read, 0.5);
+    add("read again", peer, &mut mount.again, &mut library.again, 0.5);
+    let peer = "a bare FUSE file system over a local file";
+    add("read", peer, &mut mount.read, &mut passed, 0.5);
+    let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
+    add("write", peer, &mut mount.write, &mut others.write, 4.0);
+    add("read", peer, &mut mount.read, &mut others.read, 1.0);
+    add("read again", peer, &mut mount.again, &mut others.again, 1.0);
     Ok(())
 }
 
