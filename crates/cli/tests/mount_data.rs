@@ -371,6 +371,18 @@ fn mapped_memory_is_written_back() {
 }
 
 #[test]
+fn programs_that_ask_are_told_to_move_much_at_a_time() {
+    let Some((_sea, a, _)) = two("programs_that_ask_are_told_to_move_much_at_a_time", &[]) else {
+        return;
+    };
+    std::fs::write(a.join("f"), "x").unwrap();
+    assert_eq!(std::fs::metadata(a.join("f")).unwrap().blksize(), 128 << 10);
+    assert_eq!(std::fs::metadata(&a).unwrap().blksize(), 4096);
+    // What a file takes is still counted in small blocks.
+    assert!(std::fs::metadata(a.join("f")).unwrap().blocks() <= 8);
+}
+
+#[test]
 fn direct_io_of_any_alignment_works() {
     let Some((_sea, a, b)) = two("direct_io_of_any_alignment_works", &[]) else {
         return;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::buffer::with_buffer;
 use crate::kernel::abi::{self, AttrOut, EntryOut, OpenOut, ReadIn, ReleaseIn, init, op};
 use crate::kernel::{
     self, Device, FileSystem, MountOptions, Reply, Request, SLOT, Session, split_name,
@@ -50,6 +51,7 @@ impl Bare {
         let buffer = Box::leak(vec![0; SLOT * 16].into_boxed_slice());
         let session = Session::start(device, Arc::new(files), buffer)?;
         session.wait_ready();
+        kernel::set_read_ahead(&dir, kernel::READ_AHEAD);
         Ok(Bare { dir, session })
     }
 }
@@ -115,11 +117,12 @@ impl Files {
             return;
         };
         drop(open);
-        let mut buffer = vec![0; what.size as usize];
-        match file.read_at(&mut buffer, what.offset) {
-            Ok(got) => reply.bytes(&buffer[..got]),
-            Err(error) => reply.error(errno(&error)),
-        };
+        with_buffer(what.size as usize, |buffer| {
+            match file.read_at(buffer, what.offset) {
+                Ok(got) => reply.bytes(&buffer[..got]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
     }
 }
 

@@ -12,11 +12,13 @@
 //! |---|---|
 //! | [`kernel`] | the kernel's protocol: structures, device, threads, interrupts |
 //! | `fs` | what each request means, one file per group of them; a translation to the client library |
+//! | `buffer` | memory that bytes pass through, one for each thread |
 //! | [`bare`] | a file system that passes everything on to a local directory: what FUSE itself costs |
 //!
 //! What a mount promises, and what it does not support, is in `docs/mount.md`.
 
 pub mod bare;
+mod buffer;
 mod fs;
 pub mod kernel;
 mod mount;

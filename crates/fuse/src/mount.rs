@@ -35,7 +35,7 @@ impl Default for Options {
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
             no_atime: false,
-            read_ahead: 4 << 20,
+            read_ahead: kernel::READ_AHEAD,
         }
     }
 }
@@ -78,21 +78,8 @@ impl Mount {
         if !mount.session.wait_ready() {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
-        mount.set_read_ahead(options.read_ahead);
+        kernel::set_read_ahead(&mount.dir, options.read_ahead);
         Ok(mount)
-    }
-
-    /// The kernel's own default is 128 KiB: too little to keep several servers busy.
-    fn set_read_ahead(&self, bytes: usize) {
-        use std::os::unix::fs::MetadataExt;
-        let Ok(data) = std::fs::metadata(&self.dir) else {
-            return;
-        };
-        let (major, minor) = (libc::major(data.dev()), libc::minor(data.dev()));
-        let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-        if let Err(error) = std::fs::write(&path, (bytes >> 10).to_string()) {
-            tracing::debug!("{path}: {error}; the kernel reads 128 KiB ahead");
-        }
     }
 
     /// Where it is mounted.

@@ -56,7 +56,9 @@ impl Contents {
         let counts = self.integers.get(1..=self.types.len());
         let counts = counts.ok_or_else(broken)?.iter();
         let fields = self.types.iter().zip(counts);
-        Ok(fields.map(|(&field, &n)| (field, n.max(0) as u64)).collect())
+        Ok(fields
+            .map(|(&field, &n)| (field, n.max(0) as u64))
+            .collect())
     }
 }
 

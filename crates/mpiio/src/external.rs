@@ -87,9 +87,12 @@ impl Form {
     pub fn outward(&self, native: &[u8]) -> Result<Vec<u8>> {
         let items = (native.len() as u64).checked_div(self.here).unwrap_or(0);
         let mut outside = vec![0; (items * self.there) as usize];
-        self.all(items, &mut &*native, &mut &mut *outside, &|number, from, to| {
-            number.outward(from, to)
-        })?;
+        self.all(
+            items,
+            &mut &*native,
+            &mut &mut *outside,
+            &|number, from, to| number.outward(from, to),
+        )?;
         Ok(outside)
     }
 
@@ -97,9 +100,15 @@ impl Form {
     pub fn inward(&self, outside: &[u8]) -> Result<Vec<u8>> {
         let items = (outside.len() as u64).checked_div(self.there).unwrap_or(0);
         let mut native = vec![0; (items * self.here) as usize];
-        self.all(items, &mut &mut *native, &mut &*outside, &|number, to, from| {
-            number.inward(from, to)
-        })?;
+        self.all(
+            items,
+            &mut &mut *native,
+            &mut &*outside,
+            &|number, to, from| {
+                number.inward(from, to);
+                Ok(())
+            },
+        )?;
         Ok(native)
     }
 
@@ -186,8 +195,9 @@ fn named(name: &str, here: u64) -> Result<Form> {
         "LONG_DOUBLE" => one(Kind::LongDouble, here, 16),
         "C_COMPLEX" | "C_FLOAT_COMPLEX" | "C_DOUBLE_COMPLEX" | "COMPLEX" | "DOUBLE_COMPLEX"
         | "COMPLEX4" | "COMPLEX8" | "COMPLEX16" | "COMPLEX32" | "CXX_FLOAT_COMPLEX"
-        | "CXX_DOUBLE_COMPLEX" | "CXX_COMPLEX" | "CXX_DBLCPLEX" | "2REAL"
-        | "2DOUBLE_PRECISION" => Ok(one(Kind::Real, here / 2, here / 2)?.times(2)),
+        | "CXX_DOUBLE_COMPLEX" | "CXX_COMPLEX" | "CXX_DBLCPLEX" | "2REAL" | "2DOUBLE_PRECISION" => {
+            Ok(one(Kind::Real, here / 2, here / 2)?.times(2))
+        }
         "C_LONG_DOUBLE_COMPLEX" | "CXX_LONG_DOUBLE_COMPLEX" | "CXX_LDBLCPLEX" => {
             Ok(one(Kind::LongDouble, here / 2, 16)?.times(2))
         }
@@ -254,7 +264,10 @@ mod tests {
         let native: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
         let failure = form.outward(&native).unwrap_err();
         assert!(failure.to_string().contains("2147483648"), "{failure}");
-        assert!(form.outward(&(-(1i64 << 31)).to_ne_bytes().repeat(3)).is_ok());
+        assert!(
+            form.outward(&(-(1i64 << 31)).to_ne_bytes().repeat(3))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -262,8 +275,14 @@ mod tests {
         let pair = named("MPI_LONG_INT", 12).unwrap();
         assert_eq!((pair.here(), pair.there()), (12, 8));
         let complex = named("MPI_C_DOUBLE_COMPLEX", 16).unwrap();
-        let native: Vec<u8> = [1.5f64, -2.0].iter().flat_map(|r| r.to_ne_bytes()).collect();
-        let wanted: Vec<u8> = [1.5f64, -2.0].iter().flat_map(|r| r.to_be_bytes()).collect();
+        let native: Vec<u8> = [1.5f64, -2.0]
+            .iter()
+            .flat_map(|r| r.to_ne_bytes())
+            .collect();
+        let wanted: Vec<u8> = [1.5f64, -2.0]
+            .iter()
+            .flat_map(|r| r.to_be_bytes())
+            .collect();
         assert_eq!(complex.outward(&native).unwrap(), wanted);
         assert!(Form::row(Vec::new()).outward(&[]).unwrap().is_empty());
         assert!(named("MPI_SOMETHING", 4).is_err());

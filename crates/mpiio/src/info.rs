@@ -80,7 +80,10 @@ mod tests {
             ("striping_unit", "18446744073709551615"),
         ];
         let wish = layout(&hints(&much), 4);
-        assert_eq!((wish.unit, wish.count, wish.first), (None, Some(4), Some(3)));
+        assert_eq!(
+            (wish.unit, wish.count, wish.first),
+            (None, Some(4), Some(3))
+        );
         let first = layout(&hints(&[("start_iodevice", "2")]), 3);
         assert_eq!((first.count, first.first), (Some(3), Some(2)));
     }

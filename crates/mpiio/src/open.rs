@@ -130,7 +130,8 @@ fn open_in(
         .copied()
         .unwrap_or(Method::Auto);
     // The first one creates, so that "must not exist" means before this call.
-    let first = (comm.rank == 0).then(|| options(&cluster, amode, true, &hints).open(&cluster, &path));
+    let first =
+        (comm.rank == 0).then(|| options(&cluster, amode, true, &hints).open(&cluster, &path));
     let first = comm.agree(first.transpose().map_err(Failure::from))?;
     let rest = match first {
         Some(file) => Ok(file),

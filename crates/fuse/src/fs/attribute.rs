@@ -22,11 +22,7 @@ const BLOCK: u32 = 4096;
 const TRANSFER: u32 = 128 << 10;
 
 fn transfer(kind: Kind) -> u32 {
-    if kind == Kind::File {
-        TRANSFER
-    } else {
-        BLOCK
-    }
+    if kind == Kind::File { TRANSFER } else { BLOCK }
 }
 
 impl Inner {

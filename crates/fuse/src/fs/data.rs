@@ -1,11 +1,10 @@
 //! Reading and writing.
 
-use std::cell::RefCell;
-
 use trireme_proto::message::meta::LockRange;
 
 use super::handle::Handle;
 use super::{Inner, Outcome, behind, errno, library_errno, now};
+use crate::buffer::with_buffer;
 use crate::kernel::abi::{self, CopyFileRangeIn, ReadIn, WriteIn, WriteOut};
 use crate::kernel::{Reply, Request};
 
@@ -17,24 +16,6 @@ const COPY_PIECE: usize = 1 << 20;
 /// Marks a number as the lock that appenders of a file take turns with; inode numbers never get
 /// this large.
 const APPEND_LOCK: u64 = 1 << 63;
-
-const PAGE: usize = 4096;
-
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Lends `length` bytes of this thread's buffer, which begin on a page: what an allocator gives lies a
-/// few bytes further, and the kernel copies to that several times slower.
-fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < length + PAGE {
-            buffer.resize(length + PAGE, 0);
-        }
-        let start = buffer.as_ptr().align_offset(PAGE);
-        work(&mut buffer[start..start + length])
-    })
-}
 
 impl Inner {
     pub(super) fn read(&self, request: &Request<'_>, reply: Reply) {

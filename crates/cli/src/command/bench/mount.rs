@@ -293,7 +293,13 @@ fn stream(
     let peer = "the client library, one thread, the same calls";
     add("write", peer, &mut mount.write, &mut library.write, 0.5);
     add("read", peer, &mut mount.read, &mut library.read, 0.5);
-    add("read again", peer, &mut mount.again, &mut library.again, 0.5);
+    add(
+        "read again",
+        peer,
+        &mut mount.again,
+        &mut library.again,
+        0.5,
+    );
     let peer = "a bare FUSE file system over a local file";
     add("read", peer, &mut mount.read, &mut passed, 0.5);
     let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
