@@ -22,6 +22,7 @@ mod comm;
 mod datatype;
 mod errhandler;
 mod external;
+mod folded;
 mod handle;
 mod info;
 mod memory;

@@ -199,7 +199,8 @@ impl Memory {
     }
 }
 
-fn pack(described: Described, bytes: u64) -> Result<Vec<u8>> {
+/// A buffer's bytes in order, as MPI packs them.
+pub fn pack(described: Described, bytes: u64) -> Result<Vec<u8>> {
     let length = c_int::try_from(bytes).map_err(|_| too_large())?;
     let mut packed = vec![0u8; bytes as usize];
     let mut position = 0;

@@ -48,6 +48,17 @@ impl Transfer {
             return Ok(got as u64);
         }
         let there = self.there(open, memory.bytes)?;
+        if let Some(folded) = &self.view.folded {
+            let mut bytes = vec![0; there as usize];
+            let mut rest = &mut bytes[..];
+            for place in folded.pieces(self.at, there) {
+                let (piece, after) = rest.split_at_mut((place.end - place.start) as usize);
+                open.file.read_at(piece, place.start)?;
+                rest = after;
+            }
+            memory.scatter(&bytes);
+            return Ok(there);
+        }
         let view = open.file.view(&self.view.part);
         if memory.part().is_none() {
             return Ok(view.read_at(&mut memory.slice_mut()[..there as usize], self.at)? as u64);
@@ -63,6 +74,12 @@ impl Transfer {
         if open.atomic.load(Ordering::Relaxed) {
             // Each process's bytes as a whole, before or after every other's.
             return self.alone(open, memory);
+        }
+        if self.view.folded.is_some() && memory.bytes > 0 {
+            // The others are not kept waiting.
+            let moved = self.alone(open, memory);
+            self.together(open, &mut Memory::none())?;
+            return moved;
         }
         let group = open.group()?;
         let mut collective = Collective::new(&open.file, &group).method(open.method);
@@ -85,14 +102,14 @@ impl Transfer {
 
     fn wrote(&self, open: &Open, bytes: u64) {
         if bytes > 0 {
-            let end = self.view.file_end(self.at + bytes);
+            let end = self.view.file_end(self.at, bytes);
             open.known.fetch_max(end, Ordering::Relaxed);
         }
     }
 
     /// How many of the bytes are before the end of the file.
     fn there(&self, open: &Open, bytes: u64) -> Result<u64> {
-        if bytes == 0 || self.view.file_end(self.at + bytes) <= open.known.load(Ordering::Relaxed) {
+        if bytes == 0 || self.view.file_end(self.at, bytes) <= open.known.load(Ordering::Relaxed) {
             return Ok(bytes);
         }
         let size = open.file.size()?;
@@ -107,7 +124,7 @@ impl Transfer {
             return Ok(None);
         }
         let start = self.view.to_file(self.at).unwrap_or(0);
-        let end = self.view.file_end(self.at + bytes);
+        let end = self.view.file_end(self.at, bytes);
         let range = LockRange {
             inode: open.file.inode(),
             owner: (u64::from(std::process::id()) << 32) | OWNER.fetch_add(1, Ordering::Relaxed),

@@ -8,6 +8,7 @@ use crate::abi::Handle;
 use crate::class::{Class, Failure, Result};
 use crate::datatype;
 use crate::external::Form;
+use crate::folded::Folded;
 use crate::mpi;
 
 /// A view. The types are copies of the program's, which may be gone by now.
@@ -23,6 +24,8 @@ pub struct View {
     pub part: Part,
     /// Where the view's byte 0 is, if all that follows it is visible.
     pub plain: Option<u64>,
+    /// The bytes that are visible, instead of `part`, if some are so more than once.
+    pub folded: Option<Folded>,
 }
 
 /// How numbers stand in the file.
@@ -105,15 +108,16 @@ impl View {
     /// The view of a file that was just opened: all its bytes.
     pub fn bytes() -> Result<Arc<View>> {
         let byte = mpi::own()?.byte;
-        View::new(0, byte, byte, Representation::Native)
+        View::new(0, byte, byte, Representation::Native, false)
     }
 
-    /// A view as `MPI_File_set_view` describes it.
+    /// A view as `MPI_File_set_view` describes it; with `folds` bytes may be seen more than once.
     pub fn new(
         displacement: u64,
         etype: Handle,
         filetype: Handle,
         representation: Representation,
+        folds: bool,
     ) -> Result<Arc<View>> {
         let unit = representation.measure(etype)?.0.size;
         let (file, decoded) = representation.measure(filetype)?;
@@ -127,16 +131,35 @@ impl View {
             );
             return Err(Failure::new(Class::Type, why));
         }
-        let part = match Part::tiled(displacement, &decoded) {
-            Ok(part) => part,
-            // Copies that would run into each other: there is one then.
-            Err(trireme_partition::Error::Overlap { .. }) => Part::of(displacement, &decoded, 1)?,
-            Err(error) => return Err(error.into()),
+        let mut folded = None;
+        let part = match Part::of(displacement, &decoded, 1) {
+            Ok(one) if !one.is_ordered() => {
+                let why = "the file type goes backwards, which MPI does not allow";
+                return Err(Failure::new(Class::Io, why));
+            }
+            Ok(one) => match Part::tiled(displacement, &decoded) {
+                Ok(part) => part,
+                // Copies that would run into each other: there is one then.
+                Err(trireme_partition::Error::Overlap { .. }) => one,
+                Err(error) => return Err(error.into()),
+            },
+            Err(trireme_partition::Error::Overlap { .. })
+                if folds && file.size == mpi::extent(filetype)?.size =>
+            {
+                folded = Some(Folded::of(displacement, filetype)?);
+                Part::of(displacement, &Datatype::bytes(1)?, 1)?
+            }
+            // What ROMIO says of file types that cannot be.
+            Err(error) => return Err(Failure::new(Class::Io, error.to_string())),
         };
-        let dense = file.size > 0 && file.extent == file.size as i64 && part.is_ordered() && {
-            let span = part.file_span();
-            span.start == displacement && part.size() == span.end - span.start
-        };
+        let dense = folded.is_none()
+            && file.size > 0
+            && file.extent == file.size as i64
+            && part.is_ordered()
+            && {
+                let span = part.file_span();
+                span.start == displacement && part.size() == span.end - span.start
+            };
         Ok(Arc::new(View {
             displacement,
             etype: Type::copy(etype)?,
@@ -145,30 +168,39 @@ impl View {
             unit,
             plain: dense.then_some(displacement),
             part,
+            folded,
         }))
     }
 
     /// How many of the view's bytes a file of `size` bytes has.
     pub fn visible(&self, size: u64) -> u64 {
-        match self.plain {
-            Some(start) => size.saturating_sub(start),
-            None => self.part.bytes_in(0..size),
+        match (&self.folded, self.plain) {
+            (Some(folded), _) => folded.visible(size),
+            (None, Some(start)) => size.saturating_sub(start),
+            (None, None) => self.part.bytes_in(0..size),
         }
     }
 
     /// Where a byte of the view is in the file.
     pub fn to_file(&self, byte: u64) -> Option<u64> {
-        match self.plain {
-            Some(start) => start.checked_add(byte),
-            None => self.part.to_file(byte),
+        match (&self.folded, self.plain) {
+            (Some(folded), _) => folded.places(byte).next().map(|place| place.start),
+            (None, Some(start)) => start.checked_add(byte),
+            (None, None) => self.part.to_file(byte),
         }
     }
 
-    /// Where in the file the last of the bytes before `end` is, and one past it.
-    pub fn file_end(&self, end: u64) -> u64 {
-        match end.checked_sub(1) {
-            None => 0,
-            Some(last) => self.to_file(last).map_or(0, |place| place + 1),
+    /// Where the last of `bytes` bytes from `at` on is in the file, and one past it.
+    pub fn file_end(&self, at: u64, bytes: u64) -> u64 {
+        let Some(last) = (at + bytes).checked_sub(1) else {
+            return 0;
+        };
+        match &self.folded {
+            Some(folded) => {
+                let ends = folded.pieces(at, bytes).map(|place| place.end);
+                ends.max().unwrap_or(0)
+            }
+            None => self.to_file(last).map_or(0, |place| place + 1),
         }
     }
 }

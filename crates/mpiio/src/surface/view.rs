@@ -29,7 +29,8 @@ routine!(MPI_File_set_view PMPI_File_set_view (file, place: i64, etype: Handle, 
         let representation = Representation::named(&unsafe { mpi::c_text(representation) })?;
         let hints = mpi::info_pairs(handle(info)?)?;
         let place = displacement(&open, place)?;
-        let view = View::new(place, handle(etype)?, handle(filetype)?, representation)?;
+        let folds = open.amode & mode::RDONLY != 0;
+        let view = View::new(place, handle(etype)?, handle(filetype)?, representation, folds)?;
         crate::open::lock(&open.hints).extend(hints);
         Ok(view)
     })();

@@ -212,6 +212,41 @@ int main(int argc, char **argv)
     CHECK(four[0] == seven && four[3] == seven);
     OK(MPI_Type_free(&twice));
 
+    /* bytes that are seen twice: only where nothing can be written */
+    MPI_Datatype fold, backwards;
+    OK(MPI_Type_indexed(2, (int[]){ 3, 2 }, (int[]){ 0, 1 }, MPI_INT, &fold));
+    OK(MPI_Type_commit(&fold));
+    OK(MPI_Type_indexed(2, (int[]){ 1, 1 }, (int[]){ 3, 0 }, MPI_INT, &backwards));
+    OK(MPI_Type_commit(&backwards));
+    int numbers[9], seen[20];
+    for (int i = 0; i < 9; i++)
+        numbers[i] = 10 + i;
+    OK(MPI_File_set_size(file, 0));
+    OK(MPI_File_write_at_all(file, 0, numbers, rank ? 0 : 9, MPI_INT, &status));
+    CHECK(class_of(MPI_File_set_view(file, 0, MPI_INT, fold, "native", MPI_INFO_NULL)) == MPI_ERR_IO);
+    CHECK(class_of(MPI_File_set_view(file, 0, MPI_INT, backwards, "native", MPI_INFO_NULL)) == MPI_ERR_IO);
+    OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File reader;
+    MPI_Offset place;
+    OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &reader));
+    CHECK(class_of(MPI_File_set_view(reader, 0, MPI_INT, backwards, "native", MPI_INFO_NULL)) == MPI_ERR_IO);
+    OK(MPI_File_set_view(reader, 0, MPI_INT, fold, "native", MPI_INFO_NULL));
+    for (int together = 0; together < 2; together++) {
+        static const int wanted[] = { 10, 11, 12, 11, 12, 13, 14, 15, 14, 15, 16, 17, 18, 17, 18 };
+        if (together)
+            OK(MPI_File_read_at_all(reader, rank, seen, 20, MPI_INT, &status));
+        else
+            OK(MPI_File_read_at(reader, rank, seen, 20, MPI_INT, &status));
+        CHECK(items(&status, MPI_INT) == 15 - rank);
+        CHECK(!memcmp(seen, wanted + rank, (15 - rank) * sizeof(int)));
+    }
+    OK(MPI_File_get_byte_offset(reader, 8, &place));
+    CHECK(place == 16);
+    OK(MPI_File_close(&reader));
+    OK(MPI_Type_free(&fold));
+    OK(MPI_Type_free(&backwards));
+
     /* what is refused */
     unsigned char raw[8];
     MPI_Aint extent;
