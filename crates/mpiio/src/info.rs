@@ -52,6 +52,7 @@ impl Open {
         let own = [
             ("striping_unit", layout.unit.to_string()),
             ("striping_factor", layout.servers.len().to_string()),
+            ("start_iodevice", layout.first.to_string()),
             (METHOD, self.method.to_string()),
         ];
         let mut all = lock(&self.hints).clone();

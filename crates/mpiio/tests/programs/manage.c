@@ -106,6 +106,8 @@ int main(int argc, char **argv)
     OK(MPI_File_get_info(wide, &asked));
     OK(MPI_Info_get(asked, "striping_factor", sizeof width - 1, width, &known));
     CHECK(known && atoi(width) == 3);
+    OK(MPI_Info_get(asked, "start_iodevice", sizeof width - 1, width, &known));
+    CHECK(known && atoi(width) == 99 % 3);
     OK(MPI_Info_free(&asked));
     OK(MPI_File_close(&wide));
 
