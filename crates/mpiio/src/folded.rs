@@ -137,6 +137,13 @@ mod tests {
     }
 
     #[test]
+    fn pieces_end_with_the_bytes_and_may_go_back() {
+        let folded = folded();
+        let pieces: Vec<Range<u64>> = folded.pieces(6, 9).collect();
+        assert_eq!(pieces, [106..112, 104..107]);
+    }
+
+    #[test]
     fn the_end_of_the_file_hides_what_lies_behind_it() {
         let folded = folded();
         let brute = |size: u64| -> u64 {

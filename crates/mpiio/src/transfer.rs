@@ -123,7 +123,7 @@ impl Transfer {
         if !open.atomic.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let start = self.view.to_file(self.at).unwrap_or(0);
+        let start = self.view.file_start(self.at, bytes);
         let end = self.view.file_end(self.at, bytes);
         let range = LockRange {
             inode: open.file.inode(),

@@ -190,7 +190,18 @@ impl View {
         }
     }
 
-    /// Where the last of `bytes` bytes from `at` on is in the file, and one past it.
+    /// Where in the file the first of `bytes` bytes from `at` on is, by its place.
+    pub fn file_start(&self, at: u64, bytes: u64) -> u64 {
+        match &self.folded {
+            Some(folded) => {
+                let starts = folded.pieces(at, bytes).map(|place| place.start);
+                starts.min().unwrap_or(0)
+            }
+            None => self.to_file(at).unwrap_or(0),
+        }
+    }
+
+    /// Where in the file the last of them is, by its place, and one past it.
     pub fn file_end(&self, at: u64, bytes: u64) -> u64 {
         let Some(last) = (at + bytes).checked_sub(1) else {
             return 0;
