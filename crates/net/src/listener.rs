@@ -1,26 +1,30 @@
-//! The accept loop: hello, then one thread per connection that feeds a [`Handler`].
+//! The accept loop: newcomers to the hall, then one thread per connection that feeds a [`Handler`].
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
-use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use trireme_proto::hello::{Answer, Challenge, HelloError, Role, Welcome};
+use trireme_proto::hello::{Challenge, HelloError, Role, Welcome};
 use trireme_proto::{Header, Key, Refusal, limits, refusal::errno};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
+use crate::door::Door;
+use crate::hall::{Event, Hall, Newcomer};
 use crate::link::Out;
 use crate::socket::Socket;
 use crate::{Address, Deadline, Link, Peer, random_bytes};
 
 /// Stack of a connection's thread: its buffers are on the heap.
 const STACK: usize = 256 << 10;
+
+/// What the hall calls the door, and what ends the thread in it.
+const DOOR: u64 = 0;
+const WAKE: u64 = 1;
 
 /// What a server does with requests.
 pub trait Handler: Send + Sync + 'static {
@@ -91,11 +95,6 @@ struct Open {
     generation: u32,
 }
 
-enum Door {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 impl Listener {
     /// Binds all addresses and starts accepting.
     pub fn start<H: Handler>(config: ListenerConfig, handler: Arc<H>) -> io::Result<Listener> {
@@ -104,7 +103,7 @@ impl Listener {
         let mut addresses = Vec::new();
         let mut sockets = Vec::new();
         for address in &config.addresses {
-            let (door, real) = open_door(address, &config.key)?;
+            let (door, real) = Door::open(address, &config.key)?;
             if let Address::Unix(path) = &real {
                 sockets.push(path.clone());
             }
@@ -123,10 +122,17 @@ impl Listener {
         let mut threads = Vec::new();
         for door in doors {
             let (shared, handler) = (shared.clone(), handler.clone());
+            let hall = Hall::new()?;
+            hall.watch(&door, DOOR)?;
+            hall.watch(&shared.wake, WAKE)?;
             threads.push(
                 std::thread::Builder::new()
                     .name("accept".into())
-                    .spawn(move || accept_loop(&door, &shared, &handler))?,
+                    .spawn(move || {
+                        if let Err(error) = accept_loop(&door, hall, &shared, &handler) {
+                            tracing::error!("no more connections are accepted: {error}");
+                        }
+                    })?,
             );
         }
         Ok(Listener {
@@ -182,90 +188,57 @@ impl Drop for Listener {
     }
 }
 
-fn open_door(address: &Address, key: &Key) -> io::Result<(Door, Address)> {
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-    };
-    match address {
-        Address::Unix(path) => {
-            // A socket file without a listener is left from a killed server; one with a listener
-            // belongs to somebody who is alive.
-            if path.exists() {
-                if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                    return Err(io::Error::new(
-                        io::ErrorKind::AddrInUse,
-                        format!(
-                            "cannot listen on {address}: another server already does; stop it first (`trireme down`)"
-                        ),
-                    ));
-                }
-                std::fs::remove_file(path).map_err(named)?;
-            }
-            let door = UnixListener::bind(path).map_err(named)?;
-            Ok((Door::Unix(door), address.clone()))
-        }
-        Address::Tcp(host) => {
-            let door = TcpListener::bind(host).map_err(named)?;
-            crate::socket::avoid_pacing(&door);
-            let real = door.local_addr()?;
-            if !real.ip().is_loopback() && *key == Key::open() {
-                return Err(io::Error::new(
-                    io::ErrorKind::PermissionDenied,
-                    format!(
-                        "refusing to listen on {real} without a cluster key: anybody could come; give --key, or listen on 127.0.0.1"
-                    ),
-                ));
-            }
-            Ok((Door::Tcp(door), Address::Tcp(real.to_string())))
-        }
-    }
-}
-
-fn accept_loop<H: Handler>(door: &Door, shared: &Arc<Shared>, handler: &Arc<H>) {
-    use rustix::event::{PollFd, PollFlags, poll};
-    match door {
-        Door::Tcp(door) => door.set_nonblocking(true),
-        Door::Unix(door) => door.set_nonblocking(true),
-    }
-    .expect("a listening socket can be made non-blocking");
+fn accept_loop<H: Handler>(
+    door: &Door,
+    mut hall: Hall,
+    shared: &Arc<Shared>,
+    handler: &Arc<H>,
+) -> io::Result<()> {
+    let mut events = Vec::new();
     while !shared.stop.load(Ordering::SeqCst) {
-        let fd = match door {
-            Door::Tcp(door) => door.as_fd(),
-            Door::Unix(door) => door.as_fd(),
-        };
-        let mut fds = [
-            PollFd::new(&fd, PollFlags::IN),
-            PollFd::new(&shared.wake, PollFlags::IN),
-        ];
-        if poll(&mut fds, None).is_err() || shared.stop.load(Ordering::SeqCst) {
-            continue;
-        }
-        let accepted = match door {
-            Door::Tcp(door) => door
-                .accept()
-                .map(|(stream, _)| (OwnedFd::from(stream), false)),
-            Door::Unix(door) => door
-                .accept()
-                .map(|(stream, _)| (OwnedFd::from(stream), true)),
-        };
-        match accepted {
-            Ok((fd, unix)) => start_connection(fd, unix, shared, handler),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                // Out of descriptors: those who are connected go on; the newcomer waits.
-                tracing::warn!("cannot accept a connection: {error}");
-                std::thread::sleep(Duration::from_millis(20));
+        hall.wait(&mut events)?;
+        for event in events.drain(..) {
+            match event {
+                Event::Stirred(DOOR) => admit(door, &mut hall, shared),
+                Event::Stirred(_) => {}
+                Event::Answered(newcomer) => start_connection(newcomer, shared, handler),
+                Event::Left(error) => {
+                    shared.in_hello.fetch_sub(1, Ordering::Relaxed);
+                    tracing::warn!("hello failed: {error}");
+                }
             }
         }
     }
+    Ok(())
 }
 
-fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, handler: &Arc<H>) {
+/// Challenges the next at the door; if more are there, the door stirs again.
+fn admit(door: &Door, hall: &mut Hall, shared: &Shared) {
+    let fd = match door.accept() {
+        Ok(Some(fd)) => fd,
+        Ok(None) => return,
+        Err(error) => {
+            // Out of descriptors: those who are connected go on; the newcomer waits.
+            tracing::warn!("cannot accept a connection: {error}");
+            std::thread::sleep(Duration::from_millis(20));
+            return;
+        }
+    };
     if shared.in_hello.fetch_add(1, Ordering::Relaxed) >= limits::CONNECTIONS_IN_HELLO {
         shared.in_hello.fetch_sub(1, Ordering::Relaxed);
         tracing::warn!("dropped a new connection: too many are in their hello");
         return;
     }
+    let config = &shared.config;
+    let challenge = Challenge::new(config.role, config.server, config.cluster, random_bytes());
+    let entered = Socket::new(fd, door.is_unix()).and_then(|socket| hall.enter(socket, challenge));
+    if let Err(error) = entered {
+        shared.in_hello.fetch_sub(1, Ordering::Relaxed);
+        tracing::warn!("hello failed: {error}");
+    }
+}
+
+fn start_connection<H: Handler>(newcomer: Box<Newcomer>, shared: &Arc<Shared>, handler: &Arc<H>) {
     let (thread_shared, handler) = (shared.clone(), handler.clone());
     let spawned = std::thread::Builder::new()
         .name("conn".into())
@@ -273,7 +246,7 @@ fn start_connection<H: Handler>(fd: OwnedFd, unix: bool, shared: &Arc<Shared>, h
         .spawn(move || {
             block_broken_pipe_signal();
             let shared = thread_shared;
-            let hello = Socket::new(fd, unix).and_then(|socket| greet(socket, &shared));
+            let hello = greet(*newcomer, &shared);
             shared.in_hello.fetch_sub(1, Ordering::Relaxed);
             match hello {
                 Ok((link, _registered)) => serve(link, &shared, &*handler),
@@ -297,20 +270,18 @@ fn block_broken_pipe_signal() {
     }
 }
 
-/// The hello; gives the connection, registered before the client is told that it may speak.
-fn greet(socket: Socket, shared: &Shared) -> io::Result<(Link, Registered<'_>)> {
+/// The end of the hello; gives the connection, registered before the client is told that it may speak.
+fn greet(newcomer: Newcomer, shared: &Shared) -> io::Result<(Link, Registered<'_>)> {
     let config = &shared.config;
-    let deadline = Deadline::after(limits::HELLO_TIME);
+    let Newcomer {
+        socket,
+        challenge,
+        answer,
+        deadline,
+        ..
+    } = newcomer;
     let name = socket.peer_name();
     let failed = |what: &dyn std::fmt::Display| io::Error::other(format!("{name}: {what}"));
-    let challenge = Challenge::new(config.role, config.server, config.cluster, random_bytes());
-    socket
-        .send_all(&mut [IoSlice::new(challenge.as_bytes())], deadline)
-        .map_err(|e| failed(&e))?;
-    let mut answer = Answer::new_zeroed();
-    socket
-        .receive_exact(answer.as_mut_bytes(), deadline)
-        .map_err(|e| failed(&e))?;
     let verdict = answer
         .check(&challenge, &config.key)
         .and_then(|()| shared.fence(answer.client.get(), answer.generation.get(), deadline));
