@@ -10,7 +10,9 @@ mod model;
 use command_support::World;
 use model::{Model, Step};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use trireme::namespace::IN_FLIGHT;
 use trireme::{Cluster, Descriptor, Namespace, Options};
+use trireme_net::NetError;
 use trireme_proto::message::meta::{
     DirEntry, Kind, LayoutWish, Node, Place, RenameMode, Request, SetAttr,
 };
@@ -158,6 +160,21 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
                 assert_eq!(lines, model.listing(), "client {client}");
             });
         }
+        scope.spawn(|| {
+            let _stop_all = StopOnPanic(&stop);
+            let cluster = Cluster::connect(&descriptor, Options::default()).unwrap();
+            let mut files = 300;
+            while !stop.load(Ordering::SeqCst) {
+                many_at_once(&cluster.namespace(), files);
+                // About as many calls as the others', all the time: each start of the manager reads
+                // what was changed.
+                let goal = steps.load(Ordering::SeqCst) + 15;
+                files = 10;
+                world.wait_until("the others have gone on", || {
+                    steps.load(Ordering::SeqCst) >= goal || stop.load(Ordering::SeqCst)
+                });
+            }
+        });
         let _stop_all = StopOnPanic(&stop);
         let mut random = Random(77);
         for _ in 0..KILLS {
@@ -177,6 +194,45 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
         0,
         "{report:?}"
     );
+}
+
+/// Files that come and go with many calls under way on one connection: an answer that was lost with the
+/// manager must not make a file exist already, or be gone already, when its call is sent again.
+fn many_at_once(namespace: &Namespace, files: u32) {
+    let home = match namespace.mkdir("/many", 0o755) {
+        Err(error) if error.errno() == 17 => namespace.stat("/many"),
+        made => made,
+    };
+    let home = home.unwrap().attr.inode;
+    let place = |number: u32| Place::name(home, format!("f{number}").into_bytes());
+    let each = |answers: &mut Vec<u32>, place: usize, failed: Option<NetError>| {
+        assert!(failed.is_none(), "call {place}: {failed:?}");
+        answers[place] += 1;
+    };
+    let mut answers = vec![0; files as usize];
+    let creates = (0..files).map(|number| Request::Create {
+        place: place(number),
+        mode: 0o644,
+        node: Node::File(LayoutWish::default()),
+    });
+    namespace.change_many(creates, IN_FLIGHT, |n, answer| {
+        each(&mut answers, n, answer.err());
+    });
+    let looks = (0..files).map(|number| Request::Lookup {
+        place: place(number),
+        follow: true,
+    });
+    namespace.ask_many(looks, IN_FLIGHT, |n, answer| {
+        each(&mut answers, n, answer.err());
+    });
+    let unlinks = (0..files).map(|number| Request::Unlink {
+        place: place(number),
+    });
+    // May be more than there are numbers for calls: then some wait for others' answers.
+    namespace.change_many(unlinks, 400, |n, answer| {
+        each(&mut answers, n, answer.err());
+    });
+    assert!(answers.iter().all(|count| *count == 3), "{answers:?}");
 }
 
 /// One failed thread ends the others, so that the failure is what is seen.

@@ -10,10 +10,12 @@
 //! asking the I/O servers for the size ([`trireme_proto::message::meta::Attr::settled`]).
 
 mod lock;
+mod many;
 mod open;
 mod serial;
 
 pub use lock::Locked;
+pub use many::IN_FLIGHT;
 pub use open::OpenFile;
 
 use std::os::unix::ffi::OsStrExt;

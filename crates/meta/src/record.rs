@@ -153,7 +153,10 @@ pub fn encode<T: Serialize>(record: &T) -> Arc<[u8]> {
 }
 
 /// Decodes a record; `what` names it should it be damaged.
-pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Failure> {
+pub fn decode<T: DeserializeOwned>(
+    what: impl std::fmt::Display,
+    bytes: &[u8],
+) -> Result<T, Failure> {
     let (version, body) = bytes.split_first().unwrap_or((&0, &[]));
     let broken = |why: String| Failure {
         errno: Errno::Io,

@@ -28,7 +28,7 @@ pub trait Read {
     /// The record under a key.
     fn record<T: DeserializeOwned>(&mut self, key: &[u8]) -> Result<Option<T>, Failure> {
         match self.bytes(key)? {
-            Some(bytes) => Ok(Some(record::decode(&describe(key), &bytes)?)),
+            Some(bytes) => Ok(Some(record::decode(Described(key), &bytes)?)),
             None => Ok(None),
         }
     }
@@ -43,12 +43,15 @@ pub fn engine_failure(error: &EngineError) -> Failure {
     }
 }
 
-fn describe(key: &[u8]) -> String {
-    let table = char::from(*key.first().unwrap_or(&b'?'));
-    format!(
-        "metadata record {table}{}",
-        crate::key::number(key).unwrap_or(0)
-    )
+/// A key in words, for messages.
+struct Described<'a>(&'a [u8]);
+
+impl std::fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let table = char::from(*self.0.first().unwrap_or(&b'?'));
+        let number = crate::key::number(self.0).unwrap_or(0);
+        write!(f, "metadata record {table}{number}")
+    }
 }
 
 /// A read-only view of what is committed.

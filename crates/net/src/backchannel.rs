@@ -11,7 +11,7 @@ use trireme_proto::message::collective::encode_ranges;
 use trireme_proto::{Flags, Header, Op};
 use zerocopy::IntoBytes;
 
-use crate::link::Out;
+use crate::out::Out;
 use crate::{Deadline, Link};
 
 /// The server's end of a lane. One thread at a time asks or sends on it.

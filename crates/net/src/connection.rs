@@ -290,11 +290,8 @@ impl Connection {
         room: usize,
         deadline: Deadline,
     ) -> Result<(Header, Vec<u8>), NetError> {
-        let header = Header::parse(bytes).map_err(|source| NetError::Frame {
-            peer: self.peer.clone(),
-            source,
-        })?;
-        if !header.flags().has(Flags::REPLY) || header.payload.get() as usize > room {
+        let header = self.parse(bytes)?;
+        if header.payload.get() as usize > room {
             return Err(self.protocol("sent a reply that nobody asked for"));
         }
         let mut body = vec![0; header.body.get() as usize];
@@ -314,10 +311,27 @@ impl Connection {
                 source,
             });
         }
+        self.hear(&header);
+        Ok((header, body))
+    }
+
+    /// The header of a reply.
+    pub(crate) fn parse(&self, bytes: &[u8; HEADER_BYTES]) -> Result<Header, NetError> {
+        let header = Header::parse(bytes).map_err(|source| NetError::Frame {
+            peer: self.peer.clone(),
+            source,
+        })?;
+        if !header.flags().has(Flags::REPLY) {
+            return Err(self.protocol("sent a reply that nobody asked for"));
+        }
+        Ok(header)
+    }
+
+    /// Notes what each reply tells of the server.
+    pub(crate) fn hear(&mut self, header: &Header) {
         if header.token.get() != 0 {
             self.incarnation = header.token.get();
         }
-        Ok((header, body))
     }
 
     /// Shares a new window of `length` bytes with a server on this host. Nothing may be in flight.
@@ -410,13 +424,10 @@ impl Connection {
             .receive_at_least(HEADER_BYTES, &mut bytes, into, deadline)
             .map_err(|e| self.lost(e, deadline))?
             - HEADER_BYTES;
-        let reply = Header::parse(&bytes).map_err(|source| NetError::Frame {
-            peer: self.peer.clone(),
-            source,
-        })?;
+        let reply = self.parse(&bytes)?;
         let fits = reply.payload.get() as usize <= into.len()
             && filled <= reply.payload.get() as usize + reply.body.get() as usize;
-        if !reply.flags().has(Flags::REPLY) || reply.id != header.id || !fits {
+        if reply.id != header.id || !fits {
             return Err(self.protocol("sent a reply that nobody asked for"));
         }
         if reply.flags().has(Flags::REFUSED) || reply.body.get() > 0 {
@@ -437,9 +448,7 @@ impl Connection {
         self.socket
             .receive_exact(&mut into[filled..length], deadline)
             .map_err(|e| self.lost(e, deadline))?;
-        if reply.token.get() != 0 {
-            self.incarnation = reply.token.get();
-        }
+        self.hear(&reply);
         Ok(reply)
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,11 +11,13 @@ use trireme_proto::frame::HEADER_BYTES;
 use trireme_proto::{Flags, Header, Op, Refusal, limits};
 use zerocopy::IntoBytes;
 
+use crate::out::{Out, Responder};
 use crate::socket::Socket;
 use crate::{Deadline, Peer};
 
-/// Room for a header and most bodies: they come with one system call.
-const INBOX: usize = 1024;
+/// Room for a header and most bodies, and for several of those that are sent without waiting for
+/// answers: they come with one system call.
+const INBOX: usize = 4096;
 
 /// How often an idle connection looks up whether the server is going down.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
@@ -25,7 +27,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(15);
 pub struct Link {
     out: Arc<Out>,
     peer: Arc<Peer>,
-    inbox: [u8; INBOX],
+    inbox: Box<[u8; INBOX]>,
     inbox_from: usize,
     inbox_to: usize,
     payload_left: usize,
@@ -34,37 +36,12 @@ pub struct Link {
     descriptor: Option<OwnedFd>,
 }
 
-/// The sending half, shared with those who answer later.
-#[derive(Debug)]
-pub(crate) struct Out {
-    pub(crate) socket: Socket,
-    sending: Mutex<()>,
-    incarnation: Arc<AtomicU64>,
-    /// The client has given this connection up: nothing more of it may take effect.
-    pub(crate) fenced: AtomicBool,
-    /// What the connection was last asked for, while it may be under way; 0: nothing is.
-    present: AtomicU16,
-}
-
-/// Answers one request later, from any thread; the connection reads on meanwhile.
-#[derive(Debug, Clone)]
-pub struct Responder {
-    out: Arc<Out>,
-    header: Header,
-}
-
 impl Link {
     pub(crate) fn new(socket: Socket, peer: Peer, incarnation: Arc<AtomicU64>) -> Link {
         Link {
-            out: Arc::new(Out {
-                socket,
-                sending: Mutex::new(()),
-                incarnation,
-                fenced: AtomicBool::new(false),
-                present: AtomicU16::new(0),
-            }),
+            out: Arc::new(Out::new(socket, incarnation)),
             peer: Arc::new(peer),
-            inbox: [0; INBOX],
+            inbox: Box::new([0; INBOX]),
             inbox_from: 0,
             inbox_to: 0,
             payload_left: 0,
@@ -107,16 +84,17 @@ impl Link {
         self.discard_payload()?;
         self.out.ask(Op(0));
         if self.inbox_from == self.inbox_to {
+            self.out.flush()?;
             (self.inbox_from, self.inbox_to) = (0, 0);
             loop {
                 if stop() {
                     return Ok(None);
                 }
-                match self
-                    .out
-                    .socket
-                    .receive_some(&mut self.inbox, &mut self.descriptor, IDLE_WAIT)
-                {
+                match self.out.socket.receive_some(
+                    &mut self.inbox[..],
+                    &mut self.descriptor,
+                    IDLE_WAIT,
+                ) {
                     Ok(0) => return Ok(None),
                     Ok(got) => {
                         self.inbox_to = got;
@@ -175,6 +153,7 @@ impl Link {
         buffer[..early].copy_from_slice(&self.inbox[self.inbox_from..self.inbox_from + early]);
         self.inbox_from += early;
         if early < buffer.len() {
+            self.out.flush()?;
             self.out
                 .socket
                 .receive_exact(&mut buffer[early..], self.frame_deadline)?;
@@ -224,25 +203,24 @@ impl Link {
         self.answered = true;
         self.out.stamp(&mut header, 0, 0);
         let deadline = Deadline::after(limits::frame_time(0));
-        let _alone = self.out.sending.lock().expect("no panic while sending");
+        let _alone = self.out.alone(deadline)?;
         self.out
             .socket
             .send_with_descriptor(header.as_bytes(), descriptor, deadline)
     }
 
     /// Answers with a payload of `length` bytes that comes piece by piece.
-    pub fn start_payload(&mut self, mut header: Header, length: usize) -> Payload<'_> {
+    pub fn start_payload(&mut self, mut header: Header, length: usize) -> io::Result<Payload<'_>> {
         self.answered = true;
         self.out.stamp(&mut header, 0, length);
         let deadline = Deadline::after(limits::frame_time(length as u32));
-        let alone = self.out.sending.lock().expect("no panic while sending");
-        Payload {
+        Ok(Payload {
             out: &self.out,
             header: Some(header),
             left: length,
             deadline,
-            _alone: alone,
-        }
+            _alone: self.out.alone(deadline)?,
+        })
     }
 
     /// Answers with a refusal.
@@ -254,10 +232,12 @@ impl Link {
     /// Someone else will answer this request.
     pub fn responder(&mut self, request: &Header) -> Responder {
         self.answered = true;
-        Responder {
-            out: self.out.clone(),
-            header: *request,
-        }
+        Responder::new(self.out.clone(), *request)
+    }
+
+    /// Sends the answers that were [held back](Responder::hold): what comes now may take its time.
+    pub fn flush(&self) -> io::Result<()> {
+        self.out.flush()
     }
 
     pub(crate) fn answered(&self) -> bool {
@@ -273,7 +253,7 @@ pub struct Payload<'a> {
     header: Option<Header>,
     left: usize,
     deadline: Deadline,
-    _alone: std::sync::MutexGuard<'a, ()>,
+    _alone: std::sync::MutexGuard<'a, Vec<u8>>,
 }
 
 impl Payload<'_> {
@@ -316,124 +296,5 @@ impl Drop for Payload<'_> {
             // Half a frame is out: nothing more can be said on this connection.
             self.out.socket.shutdown();
         }
-    }
-}
-
-impl Responder {
-    /// Whether an answer can be sent now without waiting for a peer that does not read.
-    pub fn is_ready(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let mut fds = [PollFd::new(&self.out.socket, PollFlags::OUT)];
-        let now = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
-    }
-
-    /// Answers with an encoded body. A connection that is gone is nobody's error.
-    pub fn reply_body<T: Serialize>(self, body: &T) {
-        let sent = self
-            .out
-            .send(self.header.reply(), &trireme_proto::encode(body), &[]);
-        self.end_if(sent);
-    }
-
-    /// Answers with a refusal.
-    pub fn refuse(self, refusal: &Refusal) {
-        let sent = self.out.refuse(&self.header, refusal);
-        self.end_if(sent);
-    }
-
-    fn end_if(&self, sent: io::Result<()>) {
-        if sent.is_err() {
-            // Half a frame may be out: nothing more can be said on this connection.
-            self.out.socket.shutdown();
-        }
-    }
-}
-
-impl Out {
-    fn is_abandoned(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-        let now = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
-    }
-
-    /// Notes what is under way; a group's request is until something else is asked, as it may be answered
-    /// by others.
-    fn ask(&self, op: Op) {
-        if op != Op(0) || !Op(self.present.load(Ordering::SeqCst)).is_joint() {
-            self.present.store(op.0, Ordering::SeqCst);
-        }
-    }
-
-    /// Whether what is under way here may go on although the client gave up another request: it changes
-    /// nothing, or it is a group's and its member still waits for it.
-    pub(crate) fn is_spared(&self) -> bool {
-        let present = Op(self.present.load(Ordering::SeqCst));
-        present.is_harmless() || (present.is_joint() && !self.is_abandoned())
-    }
-
-    fn send(&self, mut header: Header, body: &[u8], payload: &[IoSlice<'_>]) -> io::Result<()> {
-        let bytes: usize = payload.iter().map(|slice| slice.len()).sum();
-        assert!(bytes <= limits::PAYLOAD_BYTES as usize);
-        self.stamp(&mut header, body.len(), bytes);
-        let deadline = Deadline::after(limits::frame_time(bytes as u32));
-        let _alone = self.sending.lock().expect("no panic while sending");
-        match payload {
-            [] => self.socket.send_all(
-                &mut [IoSlice::new(header.as_bytes()), IoSlice::new(body)],
-                deadline,
-            ),
-            [one] => self.socket.send_all(
-                &mut [
-                    IoSlice::new(header.as_bytes()),
-                    IoSlice::new(body),
-                    IoSlice::new(one),
-                ],
-                deadline,
-            ),
-            many => {
-                let mut slices = Vec::with_capacity(many.len() + 2);
-                slices.push(IoSlice::new(header.as_bytes()));
-                slices.push(IoSlice::new(body));
-                slices.extend_from_slice(many);
-                self.socket.send_all(&mut slices, deadline)
-            }
-        }
-    }
-
-    fn send_file(
-        &self,
-        mut header: Header,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        length: u32,
-    ) -> io::Result<()> {
-        self.stamp(&mut header, 0, length as usize);
-        let deadline = Deadline::after(limits::frame_time(length));
-        let _alone = self.sending.lock().expect("no panic while sending");
-        self.socket
-            .send_all_more(&mut [IoSlice::new(header.as_bytes())], deadline)?;
-        self.socket
-            .send_file(file, offset, u64::from(length), deadline)
-    }
-
-    fn refuse(&self, request: &Header, refusal: &Refusal) -> io::Result<()> {
-        let mut header = request.reply();
-        header.add_flags(Flags::REFUSED);
-        self.send(header, &trireme_proto::encode(refusal), &[])
-    }
-
-    fn stamp(&self, header: &mut Header, body: usize, payload: usize) {
-        header.body.set(body as u32);
-        header.payload.set(payload as u32);
-        header.token.set(self.incarnation.load(Ordering::Relaxed));
     }
 }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::door::Door;
 use crate::hall::{Event, Hall, Newcomer};
-use crate::link::Out;
+use crate::out::Out;
 use crate::socket::Socket;
 use crate::{Address, Deadline, Link, Peer, random_bytes};
 

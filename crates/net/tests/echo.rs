@@ -1,5 +1,6 @@
 //! A small server over both kinds of socket: calls, refusals, late answers, strangers, restarts.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use trireme_net::{
     Address, Deadline, Endpoint, Handler, Identity, Link, Listener, ListenerConfig, NetError, Peer,
-    Pool,
+    Pipeline, Pool,
 };
 use trireme_proto::hello::Role;
 use trireme_proto::{Header, Key, Op, Refusal};
@@ -39,6 +40,10 @@ impl Handler for Echo {
                 if text == "later" {
                     let responder = link.responder(header);
                     std::thread::spawn(move || responder.reply_body(&"late".to_owned()));
+                    return Ok(Ok(()));
+                }
+                if text.starts_with("held") {
+                    link.responder(header).hold(Ok(&text));
                     return Ok(Ok(()));
                 }
                 if text == "no" {
@@ -139,6 +144,49 @@ fn calls_refusals_and_late_answers_work_over_both_sockets() {
             .call(&mut header, &[], &[IoSlice::new(b"abc")], &mut back, soon())
             .unwrap();
         assert_eq!(&back[..3], b"abc");
+    }
+}
+
+#[test]
+fn many_requests_on_one_connection_are_all_answered_whatever_their_size() {
+    let (_dir, kinds) = both();
+    for addresses in kinds {
+        let listener = start(addresses, &Key::open());
+        let pool = pool(&listener, &Key::open());
+        let mut lease = pool.lease(soon()).unwrap();
+        let mut pipeline = Pipeline::new(&mut lease);
+        // Far more than the sockets hold in either direction: whoever only sends would wait for ever.
+        let long = format!("held {}", "x".repeat(100_000));
+        let texts: Vec<&str> = (0..600)
+            .map(|number| match number % 6 {
+                0 => "later",
+                1 => "no",
+                2 | 3 => "held",
+                4 => "at once",
+                _ => &long,
+            })
+            .collect();
+        let asked: HashMap<u64, &str> = texts
+            .iter()
+            .map(|text| {
+                let body = trireme_proto::encode(text);
+                (pipeline.push(Op::META, &body, soon()), *text)
+            })
+            .collect();
+        let mut answered = HashSet::new();
+        for _ in 0..texts.len() {
+            let (number, answer) = pipeline.next::<String>(soon()).unwrap();
+            assert!(answered.insert(number), "two answers to {number}");
+            match asked[&number] {
+                "later" => assert_eq!(answer.unwrap(), "late"),
+                "no" => assert_eq!(answer.unwrap_err().errno(), 2),
+                text => assert_eq!(answer.unwrap(), text),
+            }
+        }
+        // Nothing is left over: the connection is as good as new.
+        lease.give_back();
+        let text: String = pool.call(Op::META, &"hello", soon()).unwrap();
+        assert_eq!(text, "hello");
     }
 }
 

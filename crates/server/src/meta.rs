@@ -20,7 +20,7 @@ use trireme_meta::manager::Who;
 use trireme_meta::{Manager, Options};
 use trireme_net::{Address, Handler, Link, Listener, ListenerConfig, Peer, random_u64};
 use trireme_proto::hello::Role;
-use trireme_proto::message::meta::{Call, LEASE_SECONDS};
+use trireme_proto::message::meta::{Call, LEASE_SECONDS, Request};
 use trireme_proto::{Header, Key, Op, Refusal, refusal::errno};
 
 use answers::Answers;
@@ -181,6 +181,19 @@ fn open_engine(config: &MetaConfig) -> Result<Arc<dyn Engine>, MetaServerError> 
     })
 }
 
+/// Whether earlier answers may wait until this one is ready, too.
+fn is_quick(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Lookup { .. }
+            | Request::GetAttr { .. }
+            | Request::ReadLink { .. }
+            | Request::GetXattr { .. }
+            | Request::ListXattr { .. }
+            | Request::Access { .. }
+    )
+}
+
 struct Shared {
     manager: Manager,
     owner: u32,
@@ -205,8 +218,14 @@ impl Handler for Shared {
         match header.op() {
             Op::META => {
                 let call: Call = trireme_proto::decode(body)?;
+                if !is_quick(&call.request)
+                    && let Err(error) = link.flush()
+                {
+                    return Ok(Err(error));
+                }
                 let responder = link.responder(header);
-                // Reads are answered before `submit` returns, on this connection's own thread.
+                // Reads are answered before `submit` returns, on this connection's own thread, and leave
+                // with the answers to all requests that came together.
                 let own = std::thread::current().id();
                 let answers = self.answers.clone();
                 let answer = move |result| answers.give(responder, result, own);

@@ -4,14 +4,12 @@ use crate::context::Context;
 use crate::name::all_on_cluster;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trireme::Cluster;
-use trireme_proto::message::meta::Kind;
+use trireme::namespace::{IN_FLIGHT, place};
+use trireme_proto::message::meta::{Kind, Request};
 
-/// Unlinks in flight: their commits share one fsync.
-const WORKERS: usize = 16;
 const ENOENT: i32 = 2;
 
 /// Remove files, or whole trees with -r
@@ -63,7 +61,7 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes a directory and everything below it; files of one directory in parallel.
+/// Removes a directory and everything below it; files of one directory together.
 pub fn remove_tree(cluster: &Cluster, path: &Path, removed: &AtomicU64) -> anyhow::Result<()> {
     let namespace = cluster.namespace();
     // Again until empty: others may add names meanwhile.
@@ -79,30 +77,18 @@ pub fn remove_tree(cluster: &Cluster, path: &Path, removed: &AtomicU64) -> anyho
                 removed,
             )?;
         }
-        let paths: Vec<PathBuf> = files
-            .iter()
-            .map(|file| path.join(OsStr::from_bytes(&file.name)))
-            .collect();
-        let work = Mutex::new(paths.iter());
-        let next = || work.lock().ok()?.next();
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..WORKERS.min(paths.len()))
-                .map(|_| {
-                    scope.spawn(|| {
-                        while let Some(path) = next() {
-                            match namespace.unlink(path) {
-                                Err(error) if error.errno() != ENOENT => return Err(error),
-                                _ => removed.fetch_add(1, Ordering::Relaxed),
-                            };
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
-            workers
-                .into_iter()
-                .try_for_each(|worker| worker.join().expect("no panic in a worker"))
-        })?;
+        let unlinks = files.iter().map(|file| Request::Unlink {
+            place: place(path.join(OsStr::from_bytes(&file.name))),
+        });
+        let mut failed = None;
+        namespace.change_many(unlinks, IN_FLIGHT, |number, answer| match answer {
+            Err(error) if error.errno() != ENOENT => failed = Some((number, error)),
+            _ => _ = removed.fetch_add(1, Ordering::Relaxed),
+        });
+        if let Some((number, error)) = failed {
+            let name = path.join(OsStr::from_bytes(&files[number].name));
+            return Err(trireme::at(&name)(error).into());
+        }
         if files.is_empty() && directories.is_empty() {
             break;
         }

@@ -37,15 +37,24 @@ pub struct Serial<'a> {
 }
 
 impl Serials {
+    /// A fresh number, unless all places are taken.
+    pub fn take_if_free(&self) -> Option<Serial<'_>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let serial = state.next()?;
+        Some(Serial {
+            serials: self,
+            serial,
+        })
+    }
+
     /// A fresh number; waits while all places are taken by calls, each of which has a deadline.
     pub fn take(&self) -> Serial<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(place) = state.free.pop() {
-                state.round += 1;
+            if let Some(serial) = state.next() {
                 return Serial {
                     serials: self,
-                    serial: state.round * SERIAL_WINDOW + place,
+                    serial,
                 };
             }
             state = self
@@ -53,6 +62,14 @@ impl Serials {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl State {
+    fn next(&mut self) -> Option<u64> {
+        let place = self.free.pop()?;
+        self.round += 1;
+        Some(self.round * SERIAL_WINDOW + place)
     }
 }
 

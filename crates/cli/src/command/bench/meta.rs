@@ -1,10 +1,13 @@
 //! `trireme bench meta`: creates, stats and unlinks from several clients, beside the same on the
 //! local file system in the same run.
 //!
-//! Each client is a process of its own (this binary again) with its own connections. The local peer
+//! Each client is a process of its own (this binary again) with its own connections. In the table it has
+//! many calls under way on one connection; lines below tell of the same with a thread for each call, and of
+//! one call at a time. The local peer
 //! of a create is a file made and its directory synced, because a create that returned is durable
 //! here; the plain create is printed too.
 
+use super::target::{self, Target};
 use crate::context::Context;
 use crate::output;
 use anyhow::Context as _;
@@ -14,8 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use trireme::namespace::place;
 use trireme::{LayoutWish, Namespace};
-use trireme_proto::message::meta::Node;
+use trireme_proto::message::meta::{Node, Request, Response};
 
 /// Creates, stats and unlinks per second, and ratios to the local file system
 ///
@@ -25,12 +29,9 @@ pub struct Args {
     /// Client processes
     #[arg(long, default_value = "4")]
     clients: u32,
-    /// Creates and unlinks in flight per client: they share commits
+    /// Calls in flight per client
     #[arg(long, default_value = "32")]
     depth: u32,
-    /// Stats in flight per client
-    #[arg(long, default_value = "2")]
-    stat_depth: u32,
     /// Seconds per measurement
     #[arg(long, default_value = "3")]
     seconds: f64,
@@ -43,6 +44,9 @@ pub struct Args {
     /// What a client process does
     #[arg(long, hide = true)]
     work: Option<String>,
+    /// A thread for each call in flight
+    #[arg(long, hide = true)]
+    threads: bool,
     /// Its number
     #[arg(long, hide = true, default_value = "0")]
     number: u32,
@@ -76,12 +80,21 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
 
     let mut results = Vec::new();
     for operation in OPERATIONS {
-        let ours = measure(args, args.depth_of(operation), &descriptor, operation)?;
+        let ours = measure(args, Flight::Together(args.depth), &descriptor, operation)?;
         let peer = local_rate(args, &local, operation)?;
         results.push((operation, ours, peer));
     }
-    let alone = measure(args, 1, &descriptor, "create")?;
-    let crowd = measure(args, args.depth, &descriptor, "stat")?;
+    let mut others = Vec::new();
+    for (operation, flight) in [
+        ("create", Flight::Threads(args.depth)),
+        ("create", Flight::Threads(1)),
+        ("stat", Flight::Threads(args.depth)),
+        ("stat", Flight::Threads(2)),
+        ("stat", Flight::Threads(1)),
+    ] {
+        let rate = measure(args, flight, &descriptor, operation)?;
+        others.push((operation, flight, rate));
+    }
 
     if context.json {
         let rows: Vec<Value> = results
@@ -94,16 +107,19 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
                 })
             })
             .collect();
+        let others: Vec<Value> = others
+            .iter()
+            .map(|(operation, flight, rate)| json!({ "operation": operation, "threads": flight.calls(), "per_second": rate }))
+            .collect();
         output::print_json(&json!({
-            "clients": args.clients, "depth": args.depth, "stat_depth": args.stat_depth, "seconds": args.seconds,
-            "results": rows,
-            "create_with_one_in_flight": alone, "stat_with_depth_in_flight": crowd,
+            "clients": args.clients, "depth": args.depth, "seconds": args.seconds,
+            "results": rows, "targets": targets(&results), "with_a_thread_for_each_call": others,
         }));
         return Ok(());
     }
     println!(
-        "{} client processes, each with {} creates or unlinks or {} stats in flight; {} s per line",
-        args.clients, args.depth, args.stat_depth, args.seconds
+        "{} client processes, each with {} calls in flight on one connection; {} s per line",
+        args.clients, args.depth, args.seconds
     );
     let rows: Vec<_> = results
         .iter()
@@ -128,20 +144,46 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         "LOCAL PEER",
     ];
     println!("{}", output::table(&header, &rows));
-    println!("creates with one in flight per client: {alone:.0}/s");
-    println!(
-        "stats with {} in flight per client: {crowd:.0}/s",
-        args.depth
-    );
+    println!("with a thread and a connection for each call in flight:");
+    for (operation, flight, rate) in others {
+        println!(
+            "  {operation}, {:2} per client: {rate:.0}/s",
+            flight.calls()
+        );
+    }
+    target::print(&targets(&results));
     Ok(())
 }
 
-impl Args {
-    fn depth_of(&self, operation: &str) -> u32 {
-        if operation == "stat" {
-            self.stat_depth
-        } else {
-            self.depth
+fn targets(results: &[(&str, f64, Peer)]) -> Vec<Target> {
+    [("create", 15_000.0), ("stat", 60_000.0)]
+        .into_iter()
+        .map(|(operation, least)| {
+            let rate = results.iter().find(|(name, ..)| *name == operation);
+            let rate = rate.map_or(0.0, |(_, rate, _)| *rate);
+            Target {
+                what: format!("{least} {operation}s a second or more"),
+                measured: format!("{rate:.0}"),
+                pass: Some(rate >= least),
+                misses: Vec::new(),
+            }
+        })
+        .collect()
+}
+
+/// How a client has calls under way.
+#[derive(Clone, Copy)]
+enum Flight {
+    /// On one connection, by one thread.
+    Together(u32),
+    /// Each by a thread of its own.
+    Threads(u32),
+}
+
+impl Flight {
+    fn calls(self) -> u32 {
+        match self {
+            Flight::Together(calls) | Flight::Threads(calls) => calls,
         }
     }
 }
@@ -153,7 +195,7 @@ struct Peer {
 }
 
 /// Runs one operation in all client processes at once.
-fn measure(args: &Args, depth: u32, cluster: &str, operation: &str) -> anyhow::Result<f64> {
+fn measure(args: &Args, flight: Flight, cluster: &str, operation: &str) -> anyhow::Result<f64> {
     let binary = std::env::current_exe()?;
     let mut clients: Vec<Child> = (0..args.clients)
         .map(|number| {
@@ -163,8 +205,9 @@ fn measure(args: &Args, depth: u32, cluster: &str, operation: &str) -> anyhow::R
                     "--number",
                     &number.to_string(),
                     "--depth",
-                    &depth.to_string(),
+                    &flight.calls().to_string(),
                 ])
+                .args(matches!(flight, Flight::Threads(_)).then_some("--threads"))
                 .args(["--seconds", &args.seconds.to_string()])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -233,6 +276,48 @@ fn names(namespace: &Namespace, directory: &Path, operation: &str) -> anyhow::Re
         .collect())
 }
 
+/// The calls of one client, until its time is over: whichever thread asks gets the next.
+struct Work<'a> {
+    operation: &'a str,
+    directory: &'a Path,
+    names: &'a [PathBuf],
+    next: AtomicU64,
+    begin: Instant,
+    limit: Duration,
+}
+
+impl Work<'_> {
+    fn next(&self) -> Option<Request> {
+        if self.begin.elapsed() >= self.limit {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let looked_at = |number: usize| place(&self.names[number]);
+        Some(match self.operation {
+            "create" => Request::Create {
+                place: place(
+                    self.directory
+                        .join(format!("file-{}-{number}", std::process::id())),
+                ),
+                mode: 0o644,
+                node: Node::File(LayoutWish::default()),
+            },
+            "stat" => Request::Lookup {
+                place: looked_at(number as usize % self.names.len()),
+                follow: true,
+            },
+            _ if number as usize >= self.names.len() => return None,
+            _ => Request::Unlink {
+                place: looked_at(number as usize),
+            },
+        })
+    }
+
+    fn is_change(&self) -> bool {
+        self.operation != "stat"
+    }
+}
+
 fn work(
     namespace: &Namespace,
     args: &Args,
@@ -240,35 +325,50 @@ fn work(
     directory: &Path,
     names: &[PathBuf],
 ) -> anyhow::Result<f64> {
-    let next = AtomicU64::new(0);
-    let limit = Duration::from_secs_f64(args.seconds);
-    let started = Instant::now();
-    let run = std::process::id();
-    let counts: Vec<anyhow::Result<u64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.depth)
+    let work = Work {
+        operation,
+        directory,
+        names,
+        next: AtomicU64::new(0),
+        begin: Instant::now(),
+        limit: Duration::from_secs_f64(args.seconds),
+    };
+    let count = if args.threads {
+        with_threads(namespace, args.depth, &work)?
+    } else {
+        together(namespace, args.depth, &work)?
+    };
+    Ok(count as f64 / work.begin.elapsed().as_secs_f64())
+}
+
+/// All on one connection.
+fn together(namespace: &Namespace, depth: u32, work: &Work<'_>) -> anyhow::Result<u64> {
+    let (mut count, mut failed) = (0, None);
+    let requests = std::iter::from_fn(|| work.next());
+    let done = |_, answer: Result<Response, trireme_net::NetError>| match answer {
+        Ok(_) => count += 1,
+        Err(error) => failed = Some(error),
+    };
+    if work.is_change() {
+        namespace.change_many(requests, depth as usize, done);
+    } else {
+        namespace.ask_many(requests, depth as usize, done);
+    }
+    failed.map_or(Ok(count), |error| Err(error.into()))
+}
+
+/// Each by a thread of its own.
+fn with_threads(namespace: &Namespace, threads: u32, work: &Work<'_>) -> anyhow::Result<u64> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
                     let mut count = 0;
-                    while started.elapsed() < limit {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        match operation {
-                            "create" => {
-                                let place = trireme::namespace::place(
-                                    directory.join(format!("file-{run}-{number}")),
-                                );
-                                namespace.create(
-                                    place,
-                                    0o644,
-                                    Node::File(LayoutWish::default()),
-                                )?;
-                            }
-                            "stat" => {
-                                namespace.stat(&names[number as usize % names.len()])?;
-                            }
-                            _ => match names.get(number as usize) {
-                                Some(name) => namespace.unlink(name)?,
-                                None => break,
-                            },
+                    while let Some(request) = work.next() {
+                        if work.is_change() {
+                            namespace.change(request)?;
+                        } else {
+                            namespace.ask(request)?;
                         }
                         count += 1;
                     }
@@ -278,15 +378,9 @@ fn work(
             .collect();
         threads
             .into_iter()
-            .map(|t| t.join().expect("no panic in a worker"))
-            .collect()
-    });
-    let time = started.elapsed().as_secs_f64();
-    let mut total = 0;
-    for count in counts {
-        total += count?;
-    }
-    Ok(total as f64 / time)
+            .map(|thread| thread.join().expect("no panic in a worker"))
+            .sum()
+    })
 }
 
 /// The same number of threads doing the same directly on the local file system.
@@ -294,30 +388,20 @@ fn local_rate(args: &Args, local: &Path, operation: &str) -> anyhow::Result<Peer
     Ok(match operation {
         "create" => Peer {
             name: "create, fsync of the directory",
-            rate: local_run(
-                args,
-                args.depth_of(operation),
-                local,
-                "synced",
-                |dir, path| {
-                    std::fs::File::create_new(path)?;
-                    dir.sync_all()
-                },
-            )?,
-            plain: Some(local_run(
-                args,
-                args.depth_of(operation),
-                local,
-                "plain",
-                |_, path| std::fs::File::create_new(path).map(|_| ()),
-            )?),
+            rate: local_run(args, args.depth, local, "synced", |dir, path| {
+                std::fs::File::create_new(path)?;
+                dir.sync_all()
+            })?,
+            plain: Some(local_run(args, args.depth, local, "plain", |_, path| {
+                std::fs::File::create_new(path).map(|_| ())
+            })?),
         },
         "stat" => Peer {
             name: "stat",
             rate: {
                 let path = local.join("looked-at");
                 std::fs::File::create(&path)?;
-                local_run(args, args.depth_of(operation), local, "stat", |_, _| {
+                local_run(args, args.depth, local, "stat", |_, _| {
                     std::fs::metadata(&path).map(|_| ())
                 })?
             },
@@ -325,17 +409,11 @@ fn local_rate(args: &Args, local: &Path, operation: &str) -> anyhow::Result<Peer
         },
         _ => Peer {
             name: "create and unlink, fsync of the directory",
-            rate: local_run(
-                args,
-                args.depth_of(operation),
-                local,
-                "unlink",
-                |dir, path| {
-                    std::fs::File::create_new(path)?;
-                    std::fs::remove_file(path)?;
-                    dir.sync_all()
-                },
-            )?,
+            rate: local_run(args, args.depth, local, "unlink", |dir, path| {
+                std::fs::File::create_new(path)?;
+                std::fs::remove_file(path)?;
+                dir.sync_all()
+            })?,
             plain: None,
         },
     })

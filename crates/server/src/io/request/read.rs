@@ -87,7 +87,7 @@ fn past_the_cache(
     mut offset: u64,
     length: usize,
 ) -> io::Result<()> {
-    let mut payload = link.start_payload(reply, length);
+    let mut payload = link.start_payload(reply, length)?;
     let mut left = length;
     while left > 0 {
         let part = left.min(BUFFER - (offset % BUFFER as u64) as usize);

@@ -123,7 +123,10 @@ pub fn read(
     let pattern = pattern(call)?;
     let bytes = count(&pattern)? as usize;
     let subfile = session.find(call.shared, call.header.file.get())?;
-    let mut payload = link.start_payload(call.header.reply(), bytes);
+    let mut payload = match link.start_payload(call.header.reply(), bytes) {
+        Ok(payload) => payload,
+        Err(error) => return Ok(Err(error)),
+    };
     let mut groups = Groups {
         pieces: pattern.pieces().peekable(),
         rest: None,
