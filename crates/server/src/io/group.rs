@@ -309,7 +309,7 @@ impl Room {
         if !strangers.is_empty() {
             let missing = ranks(strangers.into_iter());
             let why = format!(
-                "group \"{}\": {missing} did not come, and not connect to this server anew",
+                "group \"{}\": {missing} did not come, nor connect to this server anew",
                 self.name
             );
             meeting.refuse(&Refusal::new(errno::ETIMEDOUT, why));
