@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use trireme_net::{Connection, Deadline, Identity, Lease, NetError, Pool};
 use trireme_proto::message::group::{Absent, Gather, Gathered, Join, Joined, Lane, Seat};
-use trireme_proto::{Header, Op, limits};
+use trireme_proto::{Flags, Header, Op, limits};
 
 use crate::collective::{Bounce, Door};
 use crate::{Cluster, Error, Result};
@@ -48,6 +48,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Group {
     pub(crate) inner: Arc<Inner>,
+    patient: bool,
 }
 
 #[derive(Debug)]
@@ -142,7 +143,8 @@ impl Group {
             size,
         };
         let mut lease = fresh_lease(&home, deadline)?;
-        let joined: Joined = ask(&mut lease, Op::JOIN, &join, &[], &mut [], deadline)?.0;
+        let header = Header::request(Op::JOIN);
+        let joined: Joined = ask(&mut lease, header, &join, &[], &mut [], deadline)?.0;
         lease.give_back();
         let inner = Inner {
             cluster: cluster.clone(),
@@ -167,10 +169,30 @@ impl Group {
         }
         let group = Group {
             inner: Arc::new(inner),
+            patient: false,
         };
         // From here on every server notices at once when a member dies.
         group.barrier()?;
         Ok(group)
+    }
+
+    /// The same member, who from now on waits for the others as long as they live, not only for the
+    /// deadline: they may compute for hours before they make the call. What has died, or does not
+    /// answer, is an error as ever; a member that never makes the call is none.
+    pub fn patient(self) -> Group {
+        Group {
+            patient: true,
+            ..self
+        }
+    }
+
+    /// A request that is answered when the other members have made it, too.
+    pub(crate) fn request(&self, op: Op) -> Header {
+        let mut header = Header::request(op);
+        if self.patient {
+            header.add_flags(Flags::PATIENT);
+        }
+        header
     }
 
     /// This member's number.
@@ -200,13 +222,14 @@ impl Group {
         let deadline = inner.cluster.deadline();
         let mut lease = fresh_lease(&inner.home, deadline)?;
         let seat = &inner.seat;
-        let absent: Absent = ask(&mut lease, Op::ABSENT, seat, &[], &mut [], deadline)?.0;
+        let header = Header::request(Op::ABSENT);
+        let absent: Absent = ask(&mut lease, header, seat, &[], &mut [], deadline)?.0;
         lease.give_back();
         Ok(absent.ranks)
     }
 
     /// Every member brings some bytes and gets those of all, in the order of rank. For small things: all
-    /// of it together is at most 4 MiB.
+    /// of it together is at most 4 MiB. A member makes one such call after the other.
     pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let inner = &self.inner;
         let deadline = inner.cluster.deadline();
@@ -216,8 +239,9 @@ impl Group {
         };
         let mut room = vec![0; limits::PAYLOAD_BYTES as usize];
         let mut lease = fresh_lease(&inner.home, deadline)?;
+        let header = self.request(Op::GATHER);
         let (gathered, _): (Gathered, _) =
-            ask(&mut lease, Op::GATHER, &body, bytes, &mut room, deadline)?;
+            ask(&mut lease, header, &body, bytes, &mut room, deadline)?;
         lease.give_back();
         let mut rest = &room[..];
         gathered
@@ -254,17 +278,20 @@ pub(crate) fn fresh_lease(pool: &Pool, deadline: Deadline) -> Result<Lease<'_>> 
 /// One request whose answer may take as long as the others take to come.
 fn ask<Q: serde::Serialize, R: serde::de::DeserializeOwned>(
     lease: &mut Lease<'_>,
-    op: Op,
+    mut header: Header,
     body: &Q,
     payload: &[u8],
     into: &mut [u8],
     deadline: Deadline,
 ) -> Result<(R, usize)> {
-    let mut header = Header::request(op);
     let body = trireme_proto::encode(body);
     lease.send(&mut header, &body, &[IoSlice::new(payload)], deadline)?;
-    let patience = Deadline::after(deadline.left() + GRACE);
-    let reply = lease.receive(into, patience)?;
+    let reply = loop {
+        let reply = lease.receive(into, Deadline::after(deadline.total() + GRACE))?;
+        if reply.header.op() != Op::PROGRESS {
+            break reply;
+        }
+    };
     let decoded = trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
         peer: lease.peer().to_owned(),
         source,

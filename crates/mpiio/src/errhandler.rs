@@ -9,12 +9,20 @@ use crate::abi::{Handle, call};
 use crate::class::{Class, Failure, Result};
 use crate::mpi::{check, own};
 use crate::open::{Open, lock, wanted};
+use crate::surface::MPI_File_c2f;
 
-/// A program's own handler.
-pub type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+/// A program's own handler. The languages differ in what they take for a file.
+#[derive(Debug, Clone, Copy)]
+pub enum Function {
+    C(usize),
+    Fortran(usize),
+}
+
+type InC = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+type InFortran = unsafe extern "C" fn(*mut c_int, *mut c_int);
 
 /// The handlers that this process made, by their handles.
-static MADE: LazyLock<Mutex<HashMap<Handle, usize>>> = LazyLock::new(Mutex::default);
+static MADE: LazyLock<Mutex<HashMap<Handle, Function>>> = LazyLock::new(Mutex::default);
 
 /// What a file does with errors.
 #[derive(Debug, Default)]
@@ -27,7 +35,7 @@ pub enum Handler {
     /// The program's own. MPI counts who uses it by a file, so one of its files holds it for ours.
     Own {
         keeper: usize,
-        function: Option<usize>,
+        function: Option<Function>,
     },
 }
 
@@ -40,7 +48,7 @@ impl Drop for Handler {
 }
 
 /// Remembers which function a new handler calls.
-pub fn made(handle: Handle, function: usize) {
+pub fn made(handle: Handle, function: Function) {
     lock(&MADE).insert(handle, function);
 }
 
@@ -116,19 +124,28 @@ pub fn call_handler(file: Option<(usize, &Open)>, code: c_int) -> c_int {
     let Some((number, open)) = file else {
         return inherited(abi.file_null, None, code);
     };
-    match &*lock(&open.handler) {
-        Handler::Inherited => return inherited(abi.file_null, Some(open), code),
-        Handler::Predefined(handle) if *handle == abi.errors_return => {}
-        Handler::Predefined(_) => end_all(Some(open), code),
-        Handler::Own {
-            function: Some(function),
-            ..
-        } => return invoke(*function, number, code),
-        Handler::Own { keeper, .. } => {
-            let _ = call!(c"PMPI_File_call_errhandler", *keeper => usize, code => c_int);
+    // Not held while a handler runs: it may set another one, or make a call that fails.
+    let handler = lock(&open.handler);
+    match *handler {
+        Handler::Inherited => {
+            drop(handler);
+            inherited(abi.file_null, Some(open), code)
+        }
+        Handler::Predefined(handle) => {
+            if handle != abi.errors_return {
+                end_all(Some(open), code);
+            }
+            code
+        }
+        Handler::Own { keeper, function } => {
+            drop(handler);
+            if let Some(function) = function {
+                return invoke(function, number, code);
+            }
+            let _ = call!(c"PMPI_File_call_errhandler", keeper => usize, code => c_int);
+            code
         }
     }
-    code
 }
 
 /// What MPI would do for a file without a handler of its own.
@@ -161,12 +178,22 @@ fn end_all(open: Option<&Open>, code: c_int) {
     let _ = call!(c"PMPI_Abort", comm => Handle, code => c_int);
 }
 
-fn invoke(function: usize, mut number: usize, mut code: c_int) -> c_int {
-    // SAFETY: the program made a file error handler of this function, whose type the standard fixes;
-    // it gets our handle, which our routines know.
+fn invoke(function: Function, mut number: usize, mut code: c_int) -> c_int {
+    // SAFETY: the program made a file error handler of this function, whose type the standard fixes
+    // for each language; it gets our handle, which our routines know.
     unsafe {
-        let function = std::mem::transmute::<*const c_void, Function>(function as *const c_void);
-        function(&raw mut number, &raw mut code);
+        match function {
+            Function::C(address) => {
+                let function = std::mem::transmute::<*const c_void, InC>(address as *const c_void);
+                function(&raw mut number, &raw mut code);
+            }
+            Function::Fortran(address) => {
+                let function =
+                    std::mem::transmute::<*const c_void, InFortran>(address as *const c_void);
+                let mut number = MPI_File_c2f(number);
+                function(&raw mut number, &raw mut code);
+            }
+        }
     }
     code
 }

@@ -63,6 +63,15 @@ pub fn duplicate(comm: Handle) -> Result<Handle> {
     Ok(copy)
 }
 
+/// Lets MPI move messages, for a thread that waits for something else: looking for one that nobody sends
+/// does, where a communicator has more than one process.
+pub fn progress(comm: Handle) {
+    let Ok(abi) = own() else { return };
+    let mut found = 0;
+    let _ = call!(c"PMPI_Iprobe", 0 => c_int, 0 => c_int, comm => Handle,
+        &raw mut found => *mut c_int, abi.status_ignore as *mut c_void => *mut c_void);
+}
+
 /// Gives a communicator back.
 pub fn free_comm(mut comm: Handle) {
     let _ = call!(c"PMPI_Comm_free", (&raw mut comm).cast() => *mut c_void);

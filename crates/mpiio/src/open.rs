@@ -153,8 +153,8 @@ fn open_in(
         atomic: AtomicBool::new(false),
         hints: Mutex::new(hints),
         handler: Mutex::default(),
-        joint: Queue::new(1),
-        alone: Queue::new(OVERLAP),
+        joint: Queue::new(1, comm.handle),
+        alone: Queue::new(OVERLAP, comm.handle),
         split: Mutex::default(),
         known: AtomicU64::new(0),
         reports: wanted("TRIREME_REPORT").then(Mutex::default),
@@ -318,6 +318,8 @@ impl Open {
         }
         let name = format!("mpi-{:016x}", self.number);
         let joined = Group::join(&self.cluster, &name, self.comm.rank, self.comm.size)?;
+        // MPI sets no limit to how much later than another a process may make its call.
+        let joined = joined.patient();
         *group = Some(joined.clone());
         Ok(joined)
     }

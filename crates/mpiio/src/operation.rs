@@ -212,7 +212,7 @@ pub fn end(open: &Open, routine: &'static str, status: *mut c_void) -> Result<()
             }
         }
     };
-    let moved = split.map_or(Ok(0), |split| split.result.wait())?;
+    let moved = split.map_or(Ok(0), |split| split.result.wait(open.comm.handle))?;
     mpi::set_status(status, moved);
     Ok(())
 }

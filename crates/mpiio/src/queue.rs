@@ -3,15 +3,23 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use crate::abi::Handle;
 use crate::class::{Class, Failure, Result};
+use crate::mpi;
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// How often a thread that waits lets MPI move messages.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Threads that take jobs in the order they come in.
 #[derive(Debug)]
 pub struct Queue {
     threads: usize,
+    /// The file's own communicator.
+    pub comm: Handle,
     sender: Mutex<Option<Sender<Job>>>,
     pending: Arc<(Mutex<usize>, Condvar)>,
 }
@@ -22,9 +30,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Queue {
     /// With one thread, jobs run one after the other. Threads start with the first job.
-    pub fn new(threads: usize) -> Queue {
+    pub fn new(threads: usize, comm: Handle) -> Queue {
         Queue {
             threads,
+            comm,
             sender: Mutex::default(),
             pending: Arc::default(),
         }
@@ -56,15 +65,36 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until everything handed over has been done. Every job ends: its calls have deadlines.
+    /// Waits until everything handed over has been done. Every job ends, by an error if what it waits for
+    /// has died.
     pub fn drain(&self) {
-        let mut pending = lock(&self.pending.0);
-        while *pending > 0 {
-            pending = self
-                .pending
-                .1
-                .wait(pending)
-                .unwrap_or_else(PoisonError::into_inner);
+        wait(&self.pending.0, &self.pending.1, self.comm, |pending| {
+            (*pending == 0).then_some(())
+        });
+    }
+}
+
+/// Waits until there is something, on a thread of the program's that is inside a routine of MPI's: the
+/// others may need its messages before they come to what is waited for here.
+fn wait<T, R>(
+    state: &Mutex<T>,
+    changed: &Condvar,
+    comm: Handle,
+    look: impl Fn(&T) -> Option<R>,
+) -> R {
+    let mut held = lock(state);
+    loop {
+        if let Some(found) = look(&held) {
+            return found;
+        }
+        held = changed
+            .wait_timeout(held, TICK)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        if look(&held).is_none() {
+            drop(held);
+            mpi::progress(comm);
+            held = lock(state);
         }
     }
 }
@@ -106,16 +136,7 @@ impl<T: Clone> Promise<T> {
         lock(&self.value).clone()
     }
 
-    pub fn wait(&self) -> T {
-        let mut value = lock(&self.value);
-        loop {
-            if let Some(value) = value.as_ref() {
-                return value.clone();
-            }
-            value = self
-                .there
-                .wait(value)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+    pub fn wait(&self, comm: Handle) -> T {
+        wait(&self.value, &self.there, comm, Clone::clone)
     }
 }

@@ -16,6 +16,8 @@ use crate::queue::{Promise, Queue};
 #[derive(Debug)]
 struct State {
     result: Arc<Promise<Result<u64>>>,
+    /// The file's own communicator; looked at only while the file cannot be closed.
+    comm: Handle,
     /// The request itself, to complete it with.
     request: std::sync::atomic::AtomicUsize,
     completed: std::sync::atomic::AtomicBool,
@@ -44,6 +46,7 @@ pub unsafe fn start(
     let result = Arc::new(Promise::default());
     let state = Box::into_raw(Box::new(State {
         result: result.clone(),
+        comm: queue.comm,
         request: std::sync::atomic::AtomicUsize::new(0),
         completed: std::sync::atomic::AtomicBool::new(false),
     }));
@@ -114,7 +117,7 @@ type Wait = unsafe extern "C" fn(c_int, *mut *mut c_void, f64, *mut c_void) -> c
 unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
     // SAFETY: MPI gives back what `start` gave it.
     let state = unsafe { &*state.cast::<State>() };
-    match state.result.wait() {
+    match state.result.wait(state.comm) {
         Ok(bytes) => {
             mpi::set_status(status, bytes);
             0
@@ -142,6 +145,11 @@ unsafe extern "C" fn poll(state: *mut c_void, _status: *mut c_void) -> c_int {
     let state = unsafe { &*state.cast::<State>() };
     if state.result.look().is_some() {
         state.complete();
+    } else {
+        // MPI_Wait does nothing but call this: the messages that others wait for, and the threads that
+        // carry the operation out, must get on.
+        mpi::progress(state.comm);
+        std::thread::yield_now();
     }
     0
 }
@@ -155,7 +163,7 @@ unsafe extern "C" fn wait(
     for number in 0..count.max(0) as usize {
         // SAFETY: MPI gives an array of what `start` gave it.
         let state = unsafe { &*(*states.add(number)).cast::<State>() };
-        let _ = state.result.wait();
+        let _ = state.result.wait(state.comm);
         state.complete();
     }
     0

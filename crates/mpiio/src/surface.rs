@@ -20,6 +20,8 @@ use crate::class::{Class, Failure, Result};
 use crate::open::Open;
 use crate::{errhandler, mpi};
 
+pub use fortran::MPI_File_c2f;
+
 /// A handle as it came in a register.
 fn handle(raw: Handle) -> Result<Handle> {
     Ok(mpi::own()?.handle(raw))

@@ -38,6 +38,15 @@ fn every_method_moves_the_same_bytes() {
 }
 
 #[test]
+fn a_collective_waits_for_who_comes_late() {
+    let world = World::new();
+    for method in ["disk-directed", "two-phase"] {
+        let environment = [("TRIREME_TIMEOUT", "2"), ("TRIREME_METHOD", method)];
+        world.conform("late.c", 3, &environment);
+    }
+}
+
+#[test]
 fn threads_move_bytes_at_the_same_time() {
     World::new().conform("threads.c", 3, &[]);
 }

@@ -48,6 +48,16 @@ fn a_dead_process_ends_the_run_and_leaves_the_cluster_as_it_was() {
 
 #[test]
 fn a_dead_process_is_an_mpi_error_for_those_who_survive_it() {
+    survive("survivors.c", &[]);
+}
+
+#[test]
+fn a_process_that_dies_late_is_waited_for_until_then() {
+    survive("late_dead.c", &[("TRIREME_TIMEOUT", "2")]);
+}
+
+/// Of three processes the middle one is lost.
+fn survive(program: &str, environment: &[(&str, &str)]) {
     // MPICH's launcher does not reliably let the others live.
     let cases: [(&str, &[&str], &str); 3] = [
         ("openmpi", &["--enable-recovery"], "dies"),
@@ -56,13 +66,13 @@ fn a_dead_process_is_an_mpi_error_for_those_who_survive_it() {
     ];
     for (mpi, options, how) in cases {
         let world = World::new();
-        let Some(program) = world.compile(mpi, "survivors.c", &[]) else {
+        let Some(program) = world.compile(mpi, program, &[]) else {
             continue;
         };
         let end = world.dir.path().join("end");
         let arguments = ["trireme:/f", end.to_str().unwrap(), how];
         let output = world
-            .command_by(mpi, 3, options, &[], &program, &arguments)
+            .command_by(mpi, 3, options, environment, &program, &arguments)
             .output()
             .unwrap();
         let said = said(&output);

@@ -83,9 +83,11 @@ impl Socket {
         }
         if !unix {
             socket.set_tcp_nodelay(true)?;
+            // A host that is gone is noticed after half a minute, whoever waits for its processes.
             let alive = socket2::TcpKeepalive::new()
-                .with_time(Duration::from_secs(20))
-                .with_interval(Duration::from_secs(10));
+                .with_time(Duration::from_secs(10))
+                .with_interval(Duration::from_secs(5))
+                .with_retries(4);
             socket.set_tcp_keepalive(&alive)?;
         }
         Ok(Socket {

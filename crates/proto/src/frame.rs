@@ -64,8 +64,11 @@ impl Flags {
     pub const MAY_REMOVE: Flags = Flags(16);
     /// The payload lies in the connection's shared memory window; nothing of it is on the socket.
     pub const IN_WINDOW: Flags = Flags(32);
+    /// The asker waits for the other members of its group as long as they live; `patience` is for
+    /// those of whom the server cannot tell.
+    pub const PATIENT: Flags = Flags(64);
 
-    const KNOWN: u16 = 63;
+    const KNOWN: u16 = 127;
 
     /// Whether all bits of `other` are set.
     pub fn has(self, other: Flags) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use trireme_net::{Deadline, Lease, Loan, NetError, large_pages};
 use trireme_proto::message::collective::{Collective as Body, Memory as Place, Phases};
-use trireme_proto::{Header, Op, Refusal};
+use trireme_proto::{Header, Op, Refusal, refusal::errno};
 use zerocopy::little_endian::U64;
 
 use super::access::Access;
@@ -44,6 +44,9 @@ pub(crate) fn run(
         match connect(file, group, index, memory, deadline) {
             Ok(call) => calls.push(call),
             Err(error) => {
+                let (nothing, soon) = (Memory::source(&[]), Deadline::after(GRACE));
+                let rest = index + 1..file.servers.len();
+                calls.extend(rest.filter_map(|i| connect(file, group, i, nothing, soon).ok()));
                 give_up(file, group, sequence, &mut calls, &error);
                 return Err(error);
             }
@@ -62,7 +65,12 @@ pub(crate) fn run(
         }
     }
     let patience = file.cluster.options().deadline + GRACE;
+    let mut told = false;
     while calls.iter().any(|call| !call.is_over()) {
+        if !told && let Some(why) = calls.iter().find_map(Call::lost) {
+            told = true;
+            tell(file, group, sequence, &calls, why);
+        }
         wait(&mut calls, patience);
     }
     finish(file, group, access, calls)
@@ -139,13 +147,13 @@ fn send(
         memory: place,
         refused: None,
     };
-    let mut header = header(file);
+    let mut header = header(file, group);
     lease.send(&mut header, &trireme_proto::encode(&body), &[], deadline)
 }
 
-fn header(file: &Inner) -> Header {
+fn header(file: &Inner, group: &Group) -> Header {
     let grant = &file.opened.grant;
-    let mut header = Header::request(Op::COLLECTIVE);
+    let mut header = group.request(Op::COLLECTIVE);
     header.add_flags(grant.rights.flags());
     header.file = U64::new(grant.file);
     header.token = U64::new(grant.token.0);
@@ -155,31 +163,55 @@ fn header(file: &Inner) -> Header {
 /// Says why this member does not take part, so that nobody waits for it.
 fn give_up(file: &Inner, group: &Group, sequence: u64, calls: &mut Vec<Call<'_>>, why: &Error) {
     let deadline = Deadline::after(GRACE);
+    let refusal = Refusal::new(why.errno(), why.to_string());
     for call in calls.drain(..) {
-        let body = Body {
-            seat: group.inner.seat,
-            sequence,
-            write: false,
-            server: (0, 1),
-            layout: Vec::new(),
-            view: Vec::new(),
-            memory: Place::Address(0),
-            refused: Some(Refusal::new(why.errno(), why.to_string())),
-        };
-        if let Some(mut lease) = call.lease {
-            let mut header = header(file);
-            let body = trireme_proto::encode(&body);
-            let said = lease.call(&mut header, &body, &[], &mut [], deadline);
-            if matches!(said, Err(NetError::Refused { .. })) {
-                lease.give_back();
-            } else {
-                lease.give_up();
-            }
+        if let Some(lease) = call.lease {
+            decline(file, group, sequence, lease, &refusal, deadline);
         }
         let lanes = call.lanes.into_iter().map(|lane| lane.connection).collect();
         group
             .inner
             .keep_lanes(file.layout.servers[call.index], lanes);
+    }
+}
+
+/// A server is lost: the others, who may wait for members that take their time, need not.
+fn tell(file: &Inner, group: &Group, sequence: u64, calls: &[Call<'_>], why: &NetError) {
+    let deadline = Deadline::after(GRACE);
+    let refusal = Refusal::new(errno::EIO, why.to_string());
+    for call in calls.iter().filter(|call| call.outcome.is_none()) {
+        if let Ok(lease) = fresh_lease(&file.servers[call.index], deadline) {
+            decline(file, group, sequence, lease, &refusal, deadline);
+        }
+    }
+}
+
+/// Tells one server that this member does not take part.
+fn decline(
+    file: &Inner,
+    group: &Group,
+    sequence: u64,
+    mut lease: Lease<'_>,
+    why: &Refusal,
+    deadline: Deadline,
+) {
+    let body = Body {
+        seat: group.inner.seat,
+        sequence,
+        write: false,
+        server: (0, 1),
+        layout: Vec::new(),
+        view: Vec::new(),
+        memory: Place::Address(0),
+        refused: Some(why.clone()),
+    };
+    let mut header = header(file, group);
+    let body = trireme_proto::encode(&body);
+    let said = lease.call(&mut header, &body, &[], &mut [], deadline);
+    if matches!(said, Err(NetError::Refused { .. })) {
+        lease.give_back();
+    } else {
+        lease.give_up();
     }
 }
 
@@ -201,6 +233,12 @@ impl Call<'_> {
     fn reaches_into_memory(&self) -> bool {
         let lease = self.lease.as_ref();
         lease.is_some_and(|lease| lease.socket().is_unix())
+    }
+
+    /// Why the server is out of reach, if it is.
+    fn lost(&self) -> Option<&NetError> {
+        let error = self.outcome.as_ref()?.as_ref().err()?;
+        (!matches!(error, NetError::Refused { .. })).then_some(error)
     }
 
     fn is_over(&self) -> bool {

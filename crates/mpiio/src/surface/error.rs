@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use super::{handle, on_file};
 use crate::abi::{Handle, call};
 use crate::class::Result;
-use crate::errhandler::{call_handler, made};
+use crate::errhandler::{Function, call_handler, made};
 use crate::{handle as files, mpi};
 
 super::routine!(MPI_File_set_errhandler PMPI_File_set_errhandler (file, handler: Handle) open => {
@@ -46,7 +46,8 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
     if code == 0 {
         let _: Result<()> = (|| {
             // SAFETY: MPI has just put the handle there.
-            made(unsafe { mpi::own()?.load(handler) }, function);
+            let handle = unsafe { mpi::own()?.load(handler) };
+            made(handle, Function::C(function));
             Ok(())
         })();
     }

@@ -1,11 +1,29 @@
 ! Fortran by "use mpi", with a view.
+module handled
+  use mpi
+  implicit none
+  integer :: seen, class, calls = 0
+  integer(kind=MPI_OFFSET_KIND) :: bytes
+contains
+  subroutine handle(file, code)
+    integer :: file, code, ignored
+    calls = calls + 1
+    seen = file
+    call MPI_Error_class(code, class, ignored)
+    call MPI_File_get_size(file, bytes, ignored)
+    code = MPI_SUCCESS
+  end subroutine
+end module
+
 program module
+  use handled
   use mpi
   implicit none
   integer :: code, rank, ranks, file, status(MPI_STATUS_SIZE), i, vector, column
   integer(kind=MPI_ADDRESS_KIND) :: lower, extent
   integer(kind=MPI_OFFSET_KIND) :: place
   double precision :: out(50), back(50)
+  integer :: handler
   character(len=512) :: path
   call MPI_Init(code)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
@@ -34,6 +52,14 @@ program module
   call MPI_File_write_all_begin(file, out, 10, MPI_DOUBLE_PRECISION, code)
   call MPI_File_write_all_end(file, out, status, code)
   if (code /= MPI_SUCCESS) call wrong(6)
+  call MPI_File_create_errhandler(handle, handler, code)
+  call MPI_File_set_errhandler(file, handler, code)
+  if (code /= MPI_SUCCESS) call wrong(8)
+  call MPI_Barrier(MPI_COMM_WORLD, code)
+  place = -1
+  call MPI_File_seek(file, place, MPI_SEEK_SET, code)
+  if (calls /= 1 .or. seen /= file .or. class /= MPI_ERR_ARG) call wrong(9)
+  if (bytes /= 480 * ranks .or. code /= MPI_SUCCESS) call wrong(10)
   call MPI_File_close(file, code)
   if (code /= MPI_SUCCESS) call wrong(7)
   if (rank == 0) print *, 'all fine'

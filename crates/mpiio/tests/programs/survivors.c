@@ -1,11 +1,8 @@
 /* A process dies, and its launcher lets the others live, or it is cut off the cluster: the collective that they are in is an error by
    the file's handler, so is the next one, at once; what each does alone still works.
    Arguments: file, the start of the names of files to make at the end, "dies" or "cut-off". */
-#include "check.h"
+#include "cut_off.h"
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 static char bytes[1 << 16];
 static int handled;
@@ -15,29 +12,6 @@ static void handle(MPI_File *file, int *code, ...)
     (void)file;
     (void)code;
     handled++;
-}
-
-/* Ends every connection of this process to a server. */
-static void cut_off(void)
-{
-    for (int fd = 3; fd < 1024; fd++) {
-        struct sockaddr_un peer = { 0 };
-        socklen_t length = sizeof peer;
-        if (!getpeername(fd, (struct sockaddr *)&peer, &length) && peer.sun_family == AF_UNIX
-            && strstr(peer.sun_path, "/cluster/"))
-            shutdown(fd, SHUT_RDWR);
-    }
-}
-
-static void wait_for_the_others(const char *end)
-{
-    char name[4096];
-    for (int other = 0; other < size; other++) {
-        snprintf(name, sizeof name, "%s.%d", end, other);
-        while (other != 1 && access(name, F_OK))
-            usleep(10000);
-    }
-    _exit(0);
 }
 
 int main(int argc, char **argv)
@@ -66,11 +40,5 @@ int main(int argc, char **argv)
     OK(MPI_File_read_at(file, 0, bytes, sizeof bytes, MPI_BYTE, MPI_STATUS_IGNORE));
     MPI_File_close(&file);
     CHECK(file == MPI_FILE_NULL);
-    printf("rank %d survived\n", rank);
-    fflush(stdout);
-    /* MPI_Finalize would wait for the dead one, and a launcher may end all when one ends without it. */
-    char name[4096];
-    snprintf(name, sizeof name, "%s.%d", argv[2], rank);
-    fclose(fopen(name, "w"));
-    wait_for_the_others(argv[2]);
+    survived(argv[2]);
 }

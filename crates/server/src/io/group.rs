@@ -67,6 +67,8 @@ pub type Gather = Meeting<Vec<u8>, Vec<Vec<u8>>>;
 struct Meetings<C, R> {
     open: BTreeMap<u64, Arc<Meeting<C, R>>>,
     failed: BTreeMap<u64, Refusal>,
+    /// The latest meeting that each member came to.
+    latest: BTreeMap<u32, u64>,
 }
 
 impl<C, R> Default for Meetings<C, R> {
@@ -74,6 +76,7 @@ impl<C, R> Default for Meetings<C, R> {
         Meetings {
             open: BTreeMap::new(),
             failed: BTreeMap::new(),
+            latest: BTreeMap::new(),
         }
     }
 }
@@ -273,12 +276,17 @@ impl Room {
         Refusal::new(errno::EPIPE, why)
     }
 
+    fn gave_up(&self, rank: u32) -> Refusal {
+        let why = format!("group \"{}\": member {rank} has given up", self.name);
+        Refusal::new(errno::EPIPE, why)
+    }
+
     /// Ends a meeting that waits for a member who is gone for good.
     pub fn give_up_on_the_gone<C, R>(&self, meeting: &Meeting<C, R>) {
         let waited_for = meeting.absent();
         let gone = self.absent();
         if let Some(rank) = gone.into_iter().find(|rank| waited_for.contains(rank)) {
-            meeting.conclude(Err(self.went_away(rank)));
+            meeting.refuse(&self.went_away(rank));
         }
     }
 
@@ -291,6 +299,23 @@ impl Room {
             .collect()
     }
 
+    /// Ends a meeting that waits for a member of whom nothing is known here: it had no connection to this
+    /// server since that was started, or ever.
+    pub fn give_up_on_strangers<C, R>(&self, meeting: &Meeting<C, R>) {
+        let mut strangers = meeting.absent();
+        let state = lock(&self.state);
+        strangers.retain(|rank| !state.lanes.keys().any(|(member, _)| member == rank));
+        drop(state);
+        if !strangers.is_empty() {
+            let missing = ranks(strangers.into_iter());
+            let why = format!(
+                "group \"{}\": {missing} did not come, nor connect to this server anew",
+                self.name
+            );
+            meeting.refuse(&Refusal::new(errno::ETIMEDOUT, why));
+        }
+    }
+
     /// A member's lanes, all of them.
     pub fn lanes(&self, rank: u32) -> Option<Vec<Backchannel>> {
         let state = lock(&self.state);
@@ -299,18 +324,23 @@ impl Room {
             .collect()
     }
 
-    /// The gather with this number.
-    pub fn gather(&self, sequence: u64) -> Result<Arc<Gather>, Refusal> {
-        self.meeting(sequence, |state| &mut state.gathers)
+    /// The gather with this number, for a member that comes to it.
+    pub fn gather(&self, rank: u32, sequence: u64) -> Result<Arc<Gather>, Refusal> {
+        self.meeting(rank, sequence, |state| &mut state.gathers)
     }
 
-    /// The collective with this number.
-    pub fn collective(&self, sequence: u64) -> Result<Arc<Meeting<Arrival, Run>>, Refusal> {
-        self.meeting(sequence, |state| &mut state.collectives)
+    /// The collective with this number, for a member that comes to it.
+    pub fn collective(
+        &self,
+        rank: u32,
+        sequence: u64,
+    ) -> Result<Arc<Meeting<Arrival, Run>>, Refusal> {
+        self.meeting(rank, sequence, |state| &mut state.collectives)
     }
 
     fn meeting<C, R>(
         &self,
+        rank: u32,
         sequence: u64,
         of: impl Fn(&mut State) -> &mut Meetings<C, R>,
     ) -> Result<Arc<Meeting<C, R>>, Refusal> {
@@ -322,8 +352,18 @@ impl Room {
         let meeting = meetings
             .open
             .entry(sequence)
-            .or_insert_with(|| Arc::new(Meeting::new(&self.name, self.size)));
-        Ok(meeting.clone())
+            .or_insert_with(|| Arc::new(Meeting::new(&self.name, self.size)))
+            .clone();
+        let latest = meetings.latest.entry(rank).or_insert(sequence);
+        *latest = sequence.max(*latest);
+        // A member's calls come in order. One that failed for it without this server's knowledge, say
+        // because that was restarted, must not keep the others for ever.
+        for (open, meeting) in &meetings.open {
+            for (rank, _) in meetings.latest.iter().filter(|(_, latest)| *latest > open) {
+                meeting.passed_by(*rank, &self.gave_up(*rank));
+            }
+        }
+        Ok(meeting)
     }
 
     /// Forgets a gather that has ended.
@@ -351,5 +391,44 @@ impl Room {
                 meetings.failed.pop_first();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_at_a_later_meeting_is_not_waited_for() {
+        let room = Room {
+            name: "all".into(),
+            size: 2,
+            state: Mutex::default(),
+        };
+        let wait = |gather: &Gather| gather.wait(None, LOOK, || ()).unwrap_err().to_string();
+        // Who waits already.
+        let first = room.gather(0, 1).unwrap();
+        assert!(matches!(first.come(0, Vec::new()), Ok(Came::Wait)));
+        let second = room.gather(1, 2).unwrap();
+        assert!(matches!(second.come(1, Vec::new()), Ok(Came::Wait)));
+        assert!(wait(&first).contains("member 1 has given up"));
+        // Who comes later.
+        let third = room.gather(1, 4).unwrap();
+        assert!(matches!(third.come(1, Vec::new()), Ok(Came::Wait)));
+        room.end_gather(4, None);
+        let late = room.gather(0, 3).unwrap();
+        assert!(wait(&late).contains("member 1 has given up"));
+    }
+
+    #[test]
+    fn nobody_is_sent_away_from_work_that_goes_on() {
+        let meeting: Gather = Meeting::new("all", 2);
+        assert!(matches!(meeting.come(0, Vec::new()), Ok(Came::Wait)));
+        let Ok(Came::Last(all, _)) = meeting.come(1, Vec::new()) else {
+            panic!("all are there");
+        };
+        assert!(!meeting.refuse(&Refusal::new(errno::EIO, "lost another server")));
+        meeting.conclude(Ok(all));
+        assert_eq!(meeting.wait(None, LOOK, || ()).unwrap().len(), 2);
     }
 }

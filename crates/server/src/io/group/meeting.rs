@@ -114,6 +114,25 @@ impl<C, R> Meeting<C, R> {
         }
     }
 
+    /// A member cannot take part, or no longer: unless all have come, nobody need wait. Whether so.
+    pub fn refuse(&self, refusal: &Refusal) -> bool {
+        let mut state = self.lock();
+        if state.working || state.outcome.is_some() {
+            return false;
+        }
+        state.outcome = Some(Err(refusal.clone()));
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    /// A member is at a later meeting: it does not come to this one any more.
+    pub fn passed_by(&self, rank: u32, refusal: &Refusal) {
+        if self.absent().contains(&rank) {
+            self.refuse(refusal);
+        }
+    }
+
     /// Members that have not come.
     pub fn absent(&self) -> Vec<u32> {
         let state = self.lock();
@@ -137,11 +156,11 @@ impl<C, R> Meeting<C, R> {
         self.lock().abort.clone()
     }
 
-    /// Waits for the outcome, calling `tick` now and then. `deadline` is for the others' coming: work
-    /// that goes on is waited for.
+    /// Waits for the outcome, calling `tick` now and then. `deadline`, if there is one, is for the
+    /// others' coming: work that goes on is waited for.
     pub fn wait(
         &self,
-        deadline: Deadline,
+        deadline: Option<Deadline>,
         every: Duration,
         mut tick: impl FnMut(),
     ) -> Result<Arc<R>, Failed> {
@@ -151,7 +170,8 @@ impl<C, R> Meeting<C, R> {
             if let Some(outcome) = &state.outcome {
                 return outcome.clone();
             }
-            if !state.working && deadline.over() {
+            let deadline = deadline.filter(|_| !state.working);
+            if let Some(deadline) = deadline.filter(Deadline::over) {
                 let missing =
                     ranks((0..state.came.len() as u32).filter(|rank| !state.came[*rank as usize]));
                 let refusal = Refusal::new(
@@ -167,7 +187,7 @@ impl<C, R> Meeting<C, R> {
                 continue;
             }
             let mut wait = next.saturating_duration_since(Instant::now());
-            if !state.working {
+            if let Some(deadline) = deadline {
                 wait = wait.min(deadline.left());
             }
             state = self

@@ -2,16 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use trireme_net::{Link, Region, Whereabouts};
 use trireme_partition::Part;
 use trireme_proto::message::collective::{Collective, Memory};
-use trireme_proto::{Refusal, Rights, limits, refusal::errno};
+use trireme_proto::{Refusal, Rights, refusal::errno};
 
 use super::{Call, group};
 use crate::io::directed::{self, Arrival};
-use crate::io::group::{Came, LOOK};
+use crate::io::group::Came;
 use crate::io::session::Session;
 
 /// Waits for all members, has the transfer carried out, and answers with where the time went.
@@ -22,18 +21,19 @@ pub fn run(
 ) -> Result<io::Result<()>, Refusal> {
     let body: Collective = trireme_proto::decode(call.body)?;
     let room = call.shared.groups.room(&body.seat)?;
-    let meeting = room.collective(body.sequence)?;
-    let rank = body.seat.rank;
-    let sequence = body.sequence;
+    let (rank, sequence) = (body.seat.rank, body.sequence);
+    let meeting = room.collective(rank, sequence)?;
     let arrival = arrive(call, session, link, body, &room);
     let arrival = match arrival {
         Ok(arrival) => arrival,
         Err(refusal) => {
-            // What one cannot do nobody can: the others need not wait.
+            // What one cannot do nobody can: the others need not wait. It may be in the meeting itself, and
+            // have lost another server.
             let why = format!("group \"{}\": member {rank}: {refusal}", room.name());
             let refusal = Refusal::new(refusal.errno, why);
-            meeting.conclude(Err(refusal.clone()));
-            room.end_collective(sequence, Some(&refusal));
+            if meeting.refuse(&refusal) {
+                room.end_collective(sequence, Some(&refusal));
+            }
             return Err(refusal);
         }
     };
@@ -44,20 +44,10 @@ pub fn run(
             .spawn(move || directed::carry_out(&turns, &meeting, all, waited));
         if let Err(error) = spawned {
             let refusal = Refusal::io("no thread for the collective", &error);
-            room.collective(sequence)?.conclude(Err(refusal));
+            room.collective(rank, sequence)?.conclude(Err(refusal));
         }
     }
-    let backchannel = link.backchannel();
-    let mut told = Instant::now();
-    let outcome = meeting.wait(group::patience(call), LOOK, || {
-        room.give_up_on_the_gone(&meeting);
-        if !backchannel.is_open(Duration::ZERO) {
-            meeting.lost(rank, &room.went_away(rank));
-        } else if told.elapsed() >= limits::PROGRESS_TIME {
-            told = Instant::now();
-            group::progress(call, link, 0);
-        }
-    });
+    let outcome = group::attend(call, link, &room, &meeting, rank);
     room.end_collective(sequence, outcome.as_ref().err());
     let run = outcome?;
     let mut reply = call.header.reply();

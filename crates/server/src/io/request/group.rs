@@ -2,18 +2,18 @@
 //! left.
 
 use std::io::{self, IoSlice};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use trireme_net::{Deadline, Link};
 use trireme_proto::message::group::{Absent, Gather, Gathered, Join, Lane, Seat};
-use trireme_proto::{Op, Refusal, limits, refusal::errno};
-use zerocopy::little_endian::U64;
+use trireme_proto::{Flags, Op, Refusal, limits, refusal::errno};
 
 use super::Call;
-use crate::io::group::{Came, LOOK};
+use crate::io::group::{Came, LOOK, Meeting, Room};
 
 /// How long the asker will wait.
-pub fn patience(call: &Call<'_>) -> Deadline {
+fn patience(call: &Call<'_>) -> Deadline {
     match call.header.patience_ms.get() {
         0 => Deadline::after(limits::CALL_TIME),
         ms => Deadline::after(Duration::from_millis(ms.into())),
@@ -60,17 +60,11 @@ pub fn gather(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusa
     if let Err(error) = link.receive_payload(&mut bytes) {
         return Ok(Err(error));
     }
-    let meeting = room.gather(body.sequence)?;
+    let meeting = room.gather(body.seat.rank, body.sequence)?;
     if let Came::Last(all, _) = meeting.come(body.seat.rank, bytes)? {
         meeting.conclude(Ok(all));
     }
-    let backchannel = link.backchannel();
-    let outcome = meeting.wait(patience(call), LOOK, || {
-        room.give_up_on_the_gone(&meeting);
-        if !backchannel.is_open(Duration::ZERO) {
-            meeting.lost(body.seat.rank, &room.went_away(body.seat.rank));
-        }
-    });
+    let outcome = attend(call, link, &room, &meeting, body.seat.rank);
     room.end_gather(body.sequence, outcome.as_ref().err());
     let all = outcome?;
     let gathered = Gathered {
@@ -91,11 +85,33 @@ pub fn absent(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusa
     Ok(link.reply_body(call.header, &Absent { ranks }))
 }
 
-/// Tells a waiting member that its collective goes on.
-pub fn progress(call: &Call<'_>, link: &mut Link, blocks: u64) {
-    let mut header = call.header.reply();
-    header.op.set(Op::PROGRESS.0);
-    header.length = U64::new(blocks);
-    // Who does not hear it is gone, which its lanes show.
-    let _ = link.reply(header);
+/// Waits with a member for the outcome of a meeting that it has come to, and lets it know that this server
+/// is alive.
+pub fn attend<C, R>(
+    call: &Call<'_>,
+    link: &mut Link,
+    room: &Room,
+    meeting: &Meeting<C, R>,
+    rank: u32,
+) -> Result<Arc<R>, Refusal> {
+    let deadline = patience(call);
+    let patient = call.header.flags().has(Flags::PATIENT);
+    let listens = patient || call.header.op() == Op::COLLECTIVE;
+    let backchannel = link.backchannel();
+    let mut told = Instant::now();
+    meeting.wait((!patient).then_some(deadline), LOOK, || {
+        room.give_up_on_the_gone(meeting);
+        if patient && deadline.over() {
+            room.give_up_on_strangers(meeting);
+        }
+        if !backchannel.is_open(Duration::ZERO) {
+            meeting.lost(rank, &room.went_away(rank));
+        } else if listens && told.elapsed() >= limits::PROGRESS_TIME {
+            told = Instant::now();
+            let mut header = call.header.reply();
+            header.op.set(Op::PROGRESS.0);
+            // Who does not hear it is gone, which its lanes show.
+            let _ = link.reply(header);
+        }
+    })
 }
