@@ -41,7 +41,9 @@ impl Shard {
 
     fn insert(&mut self, key: Key, value: Option<Stored>) {
         if self.young.len() >= GENERATION {
-            self.old = std::mem::take(&mut self.young);
+            // Their memory stays: growing again would hash everything several times.
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.young.clear();
         }
         self.young.insert(key, value);
     }
@@ -59,6 +61,11 @@ impl Cache {
             shards,
             hasher: RandomState::new(),
         }
+    }
+
+    /// Whether nobody else writes to the engine: what was read stays true until this manager changes it.
+    pub fn is_exclusive(&self) -> bool {
+        self.shards.is_some()
     }
 
     /// The engine below.

@@ -1,19 +1,21 @@
 //! The commit queue: many transactions, one engine commit, one fsync.
 //!
-//! One thread takes everything that waits, runs each transaction against the engine plus what the
-//! batch wrote so far, commits once, and only then answers, so that whoever got an answer, also
-//! "exists already", saw nothing that a power cut could take back. While the disk syncs, the next
-//! batch gathers: the busier, the larger, and nobody waits for a timer.
+//! One thread takes everything that waits and runs each transaction against the engine plus what the
+//! batch wrote so far; another commits the batch and only then answers, so that whoever got an answer,
+//! also "exists already", saw nothing that a power cut could take back. While one batch is committed, the
+//! next is run on top of it, and the one after that gathers: the busier, the larger, and nobody waits for
+//! a timer. Should a commit fail, what was run on top of it is run again without it.
 //!
-//! A conflict (somebody else wrote to a shared engine) runs the whole batch again, which is why a
-//! transaction is a function that may be called more than once.
+//! Over an engine that others write to as well, one batch comes after the other. A conflict (somebody
+//! else wrote) runs the whole batch again, which is why a transaction is a function that may be called
+//! more than once.
 
 use crate::cache::Cache;
 use crate::failure::{Errno, Failure};
-use crate::kv::Outcome;
+use crate::kv::{Commit, Outcome};
 use crate::txn::{Batch, Txn, engine_failure};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trireme_proto::message::meta::Time;
@@ -70,19 +72,35 @@ where
 struct Waiting {
     jobs: VecDeque<Box<dyn Job>>,
     stop: bool,
+    /// A batch that was run, for the thread that commits.
+    handed: Option<Handed>,
+    /// That thread has not come to its end with it.
+    committing: bool,
+    /// How that ended, for the thread that runs.
+    committed: Option<Result<(), Failure>>,
+    /// Nothing will be handed over any more.
+    over: bool,
+}
+
+struct Handed {
+    commit: Arc<Commit>,
+    jobs: Vec<Box<dyn Job>>,
 }
 
 struct Shared {
     cache: Arc<Cache>,
     waiting: Mutex<Waiting>,
+    /// Something for the thread that runs: jobs, the end of a commit, the end of all.
     arrived: Condvar,
+    /// Something for the thread that commits.
+    handed: Condvar,
     clock: Box<dyn Fn() -> Time + Send + Sync>,
 }
 
-/// The queue and its thread. Dropping it answers everything that waits, then stops.
+/// The queue and its threads. Dropping it answers everything that waits, then stops.
 pub struct Queue {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 fn stopped() -> Failure {
@@ -99,18 +117,18 @@ impl Queue {
             cache,
             waiting: Mutex::default(),
             arrived: Condvar::new(),
+            handed: Condvar::new(),
             clock: Box::new(clock),
         });
-        let thread = {
+        let start = |name: &str, work: fn(&Shared)| {
             let shared = shared.clone();
             std::thread::Builder::new()
-                .name("commit".into())
+                .name(name.into())
                 .spawn(move || work(&shared))
+                .expect("a thread for the commit queue")
         };
-        Self {
-            shared,
-            thread: Some(thread.expect("a thread for the commit queue")),
-        }
+        let threads = vec![start("run", run_batches), start("commit", commit_batches)];
+        Self { shared, threads }
     }
 
     /// Queues a transaction; `done` is called on the queue's thread once it is durable or failed,
@@ -136,11 +154,7 @@ impl Queue {
             done,
             result: None,
         });
-        let mut waiting = self
-            .shared
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.shared.waiting();
         if waiting.stop {
             drop(waiting);
             job.finish(Some(&stopped()));
@@ -168,75 +182,227 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.shared
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .stop = true;
+        self.shared.waiting().stop = true;
         self.shared.arrived.notify_all();
-        // The last one to hold the manager may be a transaction on the queue's own thread.
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
+        // The last one to hold the manager may be a transaction on one of the queue's own threads.
+        let own = std::thread::current().id();
+        if self
+            .threads
+            .iter()
+            .all(|thread| thread.thread().id() != own)
         {
-            let _ = thread.join();
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
         }
     }
 }
 
-fn work(shared: &Shared) {
-    // When the first soft commit was made that is not durable yet.
-    let mut soft_since: Option<Instant> = None;
-    let most = BATCH_LIMIT.min((shared.cache.engine().limits().writes / TXN_WRITES).max(1));
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most jobs of one batch.
+    fn most(&self) -> usize {
+        BATCH_LIMIT.min((self.cache.engine().limits().writes / TXN_WRITES).max(1))
+    }
+}
+
+/// What the thread that runs knows of the commits so far.
+#[derive(Default)]
+struct Ahead {
+    /// When the first soft commit was made that is not durable yet, the one under way included.
+    soft_since: Option<Instant>,
+    /// The same without the one under way.
+    before: Option<Instant>,
+    /// The one that the other thread has.
+    commit: Option<Arc<Commit>>,
+    /// Soft commits were to become durable because the queue stops.
+    last: bool,
+}
+
+impl Ahead {
+    /// Whether a batch may be answered before it is durable.
+    fn allows_soft(&self, jobs: &[Box<dyn Job>]) -> bool {
+        let overdue = self.left().is_some_and(|left| left.is_zero());
+        !overdue && !jobs.is_empty() && jobs.iter().all(|job| job.is_soft())
+    }
+
+    fn begun(&mut self, soft: bool) {
+        self.before = self.soft_since;
+        self.soft_since = self.before.or(Some(Instant::now())).filter(|_| soft);
+    }
+
+    /// The commit has ended. Gives whether it failed.
+    fn ended(&mut self, result: Result<(), Failure>) -> bool {
+        self.commit = None;
+        let Err(failure) = result else {
+            return false;
+        };
+        tracing::error!(%failure, "a metadata commit failed");
+        // What was owed still is: tried again with the next commit, or after the time.
+        if self.soft_since.is_none() {
+            self.soft_since = self.before.map(|_| Instant::now());
+        }
+        true
+    }
+
+    /// Time until the soft commits must become durable, if there are any.
+    fn left(&self) -> Option<Duration> {
+        Some(SOFT_TIME.saturating_sub(self.soft_since?.elapsed()))
+    }
+}
+
+fn run_batches(shared: &Shared) {
+    let mut ahead = Ahead::default();
+    let most = shared.most();
+    while let Some(mut jobs) = next_jobs(shared, &mut ahead, most) {
+        if !shared.cache.is_exclusive() {
+            let soft = ahead.allows_soft(&jobs);
+            let owed = ahead.soft_since.is_some();
+            ahead.begun(soft);
+            let result = commit(shared, &mut jobs, soft, owed);
+            finish(jobs, result.as_ref().err());
+            ahead.ended(result);
+            continue;
+        }
+        let mut batch = run(shared, &mut jobs, ahead.commit.clone());
+        if wait_for_commit(shared, &mut ahead) {
+            batch = run(shared, &mut jobs, None);
+        }
+        hand_over(shared, &mut ahead, batch, jobs);
+    }
+    shared.waiting().over = true;
+    shared.handed.notify_all();
+}
+
+/// Waits for jobs, or until soft commits must become durable, which needs none; `None`: it is over.
+fn next_jobs(shared: &Shared, ahead: &mut Ahead, most: usize) -> Option<Vec<Box<dyn Job>>> {
+    let mut waiting = shared.waiting();
     loop {
-        let mut batch: Vec<Box<dyn Job>> = {
-            let mut waiting = shared
-                .waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            while waiting.jobs.is_empty() {
-                if waiting.stop {
-                    if soft_since.is_some()
-                        && let Err(failure) = commit(shared, &mut [], false, true)
-                    {
-                        tracing::error!(%failure, "the last metadata commits may be lost");
-                    }
-                    return;
-                }
-                let Some(since) = soft_since else {
-                    waiting = shared
-                        .arrived
-                        .wait(waiting)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    continue;
-                };
-                let left = SOFT_TIME.saturating_sub(since.elapsed());
-                if left.is_zero() {
-                    break;
-                }
-                waiting = shared
-                    .arrived
-                    .wait_timeout(waiting, left)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
-            }
+        if !waiting.jobs.is_empty() {
             let count = waiting.jobs.len().min(most);
-            waiting.jobs.drain(..count).collect()
-        };
-        let overdue = soft_since.is_some_and(|since| since.elapsed() >= SOFT_TIME);
-        let soft = !overdue && !batch.is_empty() && batch.iter().all(|job| job.is_soft());
-        let failed = commit(shared, &mut batch, soft, soft_since.is_some()).err();
-        soft_since = match failed {
-            _ if soft => soft_since.or_else(|| Some(Instant::now())),
-            // Tried again with the next commit, or after the time.
-            Some(_) => soft_since.map(|_| Instant::now()),
-            None => None,
-        };
-        if let Some(failure) = &failed {
-            tracing::error!(%failure, "a metadata commit failed");
+            return Some(waiting.jobs.drain(..count).collect());
         }
-        for job in batch {
-            job.finish(failed.as_ref());
+        if let Some(result) = waiting.committed.take() {
+            ahead.ended(result);
         }
+        let left = ahead.left().filter(|_| !waiting.committing);
+        if waiting.stop && !waiting.committing {
+            let owed = left.is_some() && !ahead.last;
+            ahead.last = true;
+            return owed.then(Vec::new);
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Some(Vec::new());
+        }
+        waiting = if let Some(left) = left {
+            let waited = shared.arrived.wait_timeout(waiting, left);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        } else {
+            let waited = shared.arrived.wait(waiting);
+            waited.unwrap_or_else(PoisonError::into_inner)
+        };
+    }
+}
+
+/// Waits until nothing is being committed. Gives whether the last one failed.
+fn wait_for_commit(shared: &Shared, ahead: &mut Ahead) -> bool {
+    let mut waiting = shared.waiting();
+    while waiting.committing {
+        let waited = shared.arrived.wait(waiting);
+        waiting = waited.unwrap_or_else(PoisonError::into_inner);
+    }
+    let result = waiting.committed.take();
+    drop(waiting);
+    result.is_some_and(|result| ahead.ended(result))
+}
+
+/// Has a batch committed while nothing else is: by the other thread if there is more to run meanwhile.
+fn hand_over(shared: &Shared, ahead: &mut Ahead, batch: Batch, jobs: Vec<Box<dyn Job>>) {
+    let soft = ahead.allows_soft(&jobs);
+    // Nothing to write: what was read was committed, so the answers stand as they are.
+    if batch.commit.writes.is_empty() && (soft || ahead.soft_since.is_none()) {
+        return finish(jobs, None);
+    }
+    let mut commit = batch.commit;
+    commit.soft = soft;
+    match shared.cache.engine().revision() {
+        Ok(revision) => commit.base = revision,
+        Err(error) => return finish(jobs, Some(&engine_failure(&error))),
+    }
+    ahead.begun(soft);
+    let mut waiting = shared.waiting();
+    if waiting.jobs.is_empty() {
+        drop(waiting);
+        let result = commit_one(shared, &commit);
+        finish(jobs, result.as_ref().err());
+        ahead.ended(result);
+        return;
+    }
+    let commit = Arc::new(commit);
+    ahead.commit = Some(commit.clone());
+    waiting.committing = true;
+    waiting.handed = Some(Handed { commit, jobs });
+    shared.handed.notify_one();
+}
+
+fn commit_one(shared: &Shared, commit: &Commit) -> Result<(), Failure> {
+    match shared.cache.commit(commit) {
+        Ok(Outcome::Done { .. }) => Ok(()),
+        // Cannot be: nobody else writes.
+        Ok(Outcome::Conflict { .. }) => Err(conflicts(1)),
+        Err(error) => Err(engine_failure(&error)),
+    }
+}
+
+fn commit_batches(shared: &Shared) {
+    let mut waiting = shared.waiting();
+    loop {
+        if let Some(Handed { commit, jobs }) = waiting.handed.take() {
+            drop(waiting);
+            let result = commit_one(shared, &commit);
+            let failed = result.as_ref().err().cloned();
+            waiting = shared.waiting();
+            waiting.committing = false;
+            waiting.committed = Some(result);
+            drop(waiting);
+            shared.arrived.notify_all();
+            finish(jobs, failed.as_ref());
+            waiting = shared.waiting();
+        } else if waiting.over {
+            return;
+        } else {
+            let waited = shared.handed.wait(waiting);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn finish(jobs: Vec<Box<dyn Job>>, failed: Option<&Failure>) {
+    for job in jobs {
+        job.finish(failed);
+    }
+}
+
+/// Runs jobs on top of a commit that may still be under way.
+fn run(shared: &Shared, jobs: &mut [Box<dyn Job>], ahead: Option<Arc<Commit>>) -> Batch {
+    let mut batch = Batch {
+        ahead,
+        ..Batch::default()
+    };
+    let now = (shared.clock)();
+    for job in jobs {
+        job.run(Txn::new(&shared.cache, &mut batch, now));
+    }
+    batch
+}
+
+fn conflicts(attempts: usize) -> Failure {
+    Failure {
+        errno: Errno::Busy,
+        what: format!("{attempts} attempts to commit met other writers; try again"),
     }
 }
 
@@ -249,17 +415,11 @@ fn commit(
     owed: bool,
 ) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
-        let mut batch = Batch::default();
+        let base = shared.cache.engine().revision();
+        let base = base.map_err(|e| engine_failure(&e))?;
+        let mut batch = run(shared, jobs, None);
         batch.commit.soft = soft;
-        batch.commit.base = shared
-            .cache
-            .engine()
-            .revision()
-            .map_err(|e| engine_failure(&e))?;
-        let now = (shared.clock)();
-        for job in &mut *jobs {
-            job.run(Txn::new(&shared.cache, &mut batch, now));
-        }
+        batch.commit.base = base;
         // Nothing to write: what was read was committed, so the answers stand as they are.
         if batch.commit.writes.is_empty() && (soft || !owed) {
             return Ok(());
@@ -273,8 +433,8 @@ fn commit(
             Outcome::Conflict { .. } => {}
         }
     }
-    Err(Failure {
-        errno: Errno::Busy,
-        what: format!("{ATTEMPTS} attempts to commit met other writers; try again"),
-    })
+    Err(conflicts(ATTEMPTS))
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,6 +63,8 @@ pub struct Closed {
 pub struct Sessions {
     clients: HashMap<u64, Client>,
     files: HashMap<u64, File>,
+    // Openings for writing that are about to be committed, and of which inode.
+    coming: HashMap<(u64, u64), u64>,
     // Unlinked files whose subfiles are being removed right now: not to be opened any more.
     reaping: HashSet<u64>,
     locks: Locks,
@@ -93,6 +95,7 @@ impl Sessions {
         Self {
             clients: HashMap::new(),
             files: HashMap::new(),
+            coming: HashMap::new(),
             reaping: HashSet::new(),
             locks: Locks::default(),
             waits: HashMap::new(),
@@ -372,9 +375,21 @@ impl Sessions {
         }
     }
 
-    /// Nobody may be writing this file now, as far as this incarnation knows.
+    /// Nobody may be writing this file now or soon, as far as this incarnation knows.
     pub fn no_writer(&self, inode: u64) -> bool {
         self.files.get(&inode).is_none_or(|file| file.writers == 0)
+            && !self.coming.values().any(|coming| *coming == inode)
+    }
+
+    /// An opening for writing is about to be committed: whoever closes the file meanwhile must not take
+    /// its size for settled.
+    pub fn writer_comes(&mut self, client: u64, number: u64, inode: u64) {
+        self.coming.insert((client, number), inode);
+    }
+
+    /// The opening has been committed and noted, or has failed.
+    pub fn writer_came(&mut self, client: u64, number: u64) {
+        self.coming.remove(&(client, number));
     }
 
     /// Says that a file's subfiles are about to be removed; false when somebody has it open.

@@ -109,6 +109,16 @@ impl Read for Reader<'_> {
 pub struct Batch {
     /// Becomes one engine commit.
     pub commit: Commit,
+    /// The commit before, if it may still be under way: what it writes counts as written.
+    pub ahead: Option<Arc<Commit>>,
+}
+
+impl Batch {
+    /// What is about to be under a key, if that is not what the engine has.
+    fn find(&self, key: &[u8]) -> Option<&Option<Arc<[u8]>>> {
+        let ahead = || self.ahead.as_ref()?.writes.get(key);
+        self.commit.writes.get(key).or_else(ahead)
+    }
 }
 
 /// One transaction on top of the batch it will be committed with.
@@ -152,9 +162,7 @@ impl<'a> Txn<'a> {
     }
 
     fn pending(&self, key: &[u8]) -> Option<&Option<Arc<[u8]>>> {
-        self.writes
-            .get(key)
-            .or_else(|| self.batch.commit.writes.get(key))
+        self.writes.get(key).or_else(|| self.batch.find(key))
     }
 }
 
@@ -167,7 +175,7 @@ impl Read for Txn<'_> {
         let version = found.as_ref().map_or(0, |stored| stored.version);
         // The first read decides: had somebody else committed between two reads of one batch, the
         // commit finds the first version outdated and the batch runs again.
-        if !self.batch.commit.reads.contains_key(key) {
+        if !self.cache.is_exclusive() && !self.batch.commit.reads.contains_key(key) {
             self.batch.commit.reads.insert(key.to_vec(), version);
         }
         Ok(found.map(|stored| stored.value))
@@ -180,11 +188,11 @@ impl Read for Txn<'_> {
             return Ok(Vec::new());
         }
         let range = || (from.to_vec())..(to.to_vec());
-        let ours = self
-            .batch
-            .commit
-            .writes
-            .range(range())
+        let ahead = self.batch.ahead.as_ref();
+        let ours = ahead
+            .into_iter()
+            .flat_map(|ahead| ahead.writes.range(range()))
+            .chain(self.batch.commit.writes.range(range()))
             .chain(self.writes.range(range()));
         let mut merged: Writes = ours.map(|(k, v)| (k.clone(), v.clone())).collect();
         let removed = merged.values().filter(|value| value.is_none()).count();

@@ -93,7 +93,7 @@ impl Manager {
 
 impl Inner {
     /// Works off what can be worked off now. Gives how much is left.
-    pub(super) fn sweep(&self) -> Result<u64, Failure> {
+    pub(super) fn sweep(self: &Arc<Self>) -> Result<u64, Failure> {
         if self.todo.load(Ordering::Relaxed) == 0 {
             return Ok(0);
         }
@@ -214,7 +214,7 @@ impl Inner {
         }
     }
 
-    fn settle_some(&self) {
+    fn settle_some(self: &Arc<Self>) {
         let waiting: Vec<u64> = {
             let set = self
                 .unsettled

@@ -49,7 +49,7 @@ impl Inner {
         if create.is_none() && !access.write {
             return done(self.open_for_reading(client, &caller, open, &place, access));
         }
-        let inner = self.clone();
+        let (inner, watch) = (self.clone(), self.clone());
         self.change(
             client,
             serial,
@@ -64,14 +64,17 @@ impl Inner {
                 };
                 let settled = node.settled;
                 if access.write {
+                    watch.sessions().writer_comes(client, open, id);
                     attribute::begin_writing(txn, id)?;
                 }
                 Ok((node.entry(id), created, settled))
             },
             move |result: Result<(Entry, bool, bool), Failure>| {
-                done(result.and_then(|(entry, created, settled)| {
+                let opened = result.and_then(|(entry, created, settled)| {
                     inner.opened(client, open, entry, access, created, settled)
-                }));
+                });
+                inner.sessions().writer_came(client, open);
+                done(opened);
             },
         );
     }
@@ -302,7 +305,7 @@ impl Inner {
     }
 
     fn truncate_now(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         place: &Place,
         size: u64,
@@ -342,10 +345,22 @@ impl Inner {
             }
         }
         let settle = self.sessions().truncated(inode, opened);
-        let node = self
-            .queue
-            .run(move |txn| attribute::finish_truncate(txn, inode, size, settle))?;
+        let node = self.finish_truncate(inode, size, settle)?;
         Ok(node.entry(inode))
+    }
+
+    fn finish_truncate(
+        self: &Arc<Self>,
+        inode: u64,
+        size: u64,
+        settle: bool,
+    ) -> Result<Inode, Failure> {
+        let inner = self.clone();
+        self.queue.run(move |txn| {
+            // Somebody may have opened it for writing meanwhile.
+            let settle = settle && inner.sessions().no_writer(inode);
+            attribute::finish_truncate(txn, inode, size, settle)
+        })
     }
 
     fn drop_truncate(&self, inode: u64) -> Result<(), Failure> {
@@ -357,7 +372,7 @@ impl Inner {
 
     /// Finishes a truncate that a crash of the manager interrupted, whose caller never heard how it
     /// went; dropped as soon as somebody writes to the file.
-    pub(super) fn resume_truncate(&self, inode: u64) -> Result<(), Failure> {
+    pub(super) fn resume_truncate(self: &Arc<Self>, inode: u64) -> Result<(), Failure> {
         let Some(_turn) = self.try_turn(inode) else {
             return Ok(());
         };
@@ -378,13 +393,12 @@ impl Inner {
             self.subfiles()?.truncate(inode, layout, size)?;
         }
         let settle = self.sessions().truncated(inode, false);
-        self.queue
-            .run(move |txn| attribute::finish_truncate(txn, inode, size, settle))?;
+        self.finish_truncate(inode, size, settle)?;
         Ok(())
     }
 
     /// Asks the servers how large a file is that no writer settled, and writes it down.
-    pub(super) fn settle(&self, inode: u64) -> Result<(), Failure> {
+    pub(super) fn settle(self: &Arc<Self>, inode: u64) -> Result<(), Failure> {
         let mut reader = Reader::uncached(&self.cache);
         let Some(node) = reader.record::<Inode>(&key::inode(inode))? else {
             return Ok(());
@@ -398,11 +412,10 @@ impl Inner {
         let exact = self.subfiles()?.size(inode, layout)?;
         // Whoever opened, wrote and closed meanwhile has changed the record: then not this time.
         let seen = record::encode(&node);
-        if !self.sessions().no_writer(inode) {
-            return Ok(());
-        }
+        let inner = self.clone();
         self.queue.run(move |txn| {
-            if txn.bytes(&key::inode(inode))?.as_deref() == Some(&*seen) {
+            let same = txn.bytes(&key::inode(inode))?.as_deref() == Some(&*seen);
+            if same && inner.sessions().no_writer(inode) {
                 let what = Written {
                     size: None,
                     stamp: false,

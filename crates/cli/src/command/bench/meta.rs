@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use trireme::namespace::place;
+use trireme::namespace::{IN_FLIGHT, place};
 use trireme::{LayoutWish, Namespace};
 use trireme_proto::message::meta::{Node, Request, Response};
 
@@ -29,8 +29,8 @@ pub struct Args {
     /// Client processes
     #[arg(long, default_value = "4")]
     clients: u32,
-    /// Calls in flight per client
-    #[arg(long, default_value = "32")]
+    /// Calls in flight per client: creates and unlinks share commits
+    #[arg(long, default_value_t = IN_FLIGHT as u32)]
     depth: u32,
     /// Seconds per measurement
     #[arg(long, default_value = "3")]
