@@ -252,6 +252,9 @@ impl Inner {
             move |txn| {
                 // Somebody may have opened it for writing again meanwhile.
                 let settle = closed.settle && inner.sessions().no_writer(inode);
+                if closed.settle && !settle {
+                    inner.leave_unsettled(inode);
+                }
                 let what = Written {
                     size,
                     stamp: size.is_some(),
