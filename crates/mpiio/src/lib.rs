@@ -11,7 +11,7 @@
 //! | `handle.rs` | `MPI_File` handles of ours, which no MPI can have made |
 //! | `datatype.rs` | MPI types as partitions |
 //! | `memory.rs`, `view.rs` | the two sides of a transfer: a user's buffer, a file's view |
-//! | `open.rs`, `transfer.rs`, `pointer.rs`, `queue.rs`, `request.rs` | what an open file does |
+//! | `open.rs`, `transfer.rs`, `pointer.rs`, `queue.rs`, `request.rs`, `progress.rs` | what an open file does |
 //! | `surface/` | the exported symbols, one file per group of routines |
 //!
 //! `docs/mpi.md` is the user's guide.
@@ -31,6 +31,7 @@ mod name;
 mod open;
 mod operation;
 mod pointer;
+mod progress;
 mod queue;
 mod request;
 mod surface;

@@ -1,8 +1,9 @@
 //! Operations that go on while the program computes, as MPI requests.
 //!
 //! Under MPICH a request asks us how it stands whenever the program waits for or tests it. Elsewhere a
-//! thread of ours completes it, which MPI allows where any thread may call it; where not, the operation
-//! is done before the call returns.
+//! thread of ours completes it, which MPI allows where any thread may call it; where not, Open MPI does
+//! when the program is in it. Were there an MPI without any of these, the operation would be done before
+//! the call returns.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use crate::abi::{Handle, Kind, Symbol, abi, call};
 use crate::class::{Class, Failure, Result};
 use crate::mpi::{self, check, own};
+use crate::progress;
 use crate::queue::{Promise, Queue};
 
 /// What a request is about.
@@ -23,15 +25,35 @@ struct State {
     completed: std::sync::atomic::AtomicBool,
 }
 
-/// How operations can overlap in this process.
-fn polls() -> bool {
+/// Who completes a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Completion {
+    /// MPI asks us.
+    Polled,
+    /// The thread that did the work.
+    Thread,
+    /// Open MPI calls us when the program is in it.
+    Hook,
+    /// The call that started it.
+    Start,
+}
+
+fn completion() -> Completion {
     static POLLING: Symbol = Symbol::new(c"PMPIX_Grequest_start");
-    abi().is_some_and(|abi| abi.kind == Kind::Mpich) && POLLING.address().is_some()
+    if abi().is_some_and(|abi| abi.kind == Kind::Mpich) && POLLING.address().is_some() {
+        Completion::Polled
+    } else if mpi::threads_may_call() {
+        Completion::Thread
+    } else if progress::has_hook() {
+        Completion::Hook
+    } else {
+        Completion::Start
+    }
 }
 
 /// Whether operations can go on while the program computes.
 pub fn overlap() -> bool {
-    polls() || mpi::threads_may_call()
+    completion() != Completion::Start
 }
 
 /// Starts `work` and gives the program a request for it.
@@ -50,7 +72,8 @@ pub unsafe fn start(
         request: std::sync::atomic::AtomicUsize::new(0),
         completed: std::sync::atomic::AtomicBool::new(false),
     }));
-    let started = if polls() {
+    let completion = completion();
+    let started = if completion == Completion::Polled {
         call!(c"PMPIX_Grequest_start", query => Query, free => Free, cancel => Cancel, poll => Poll,
             wait => Wait, state.cast() => *mut c_void, place => *mut c_void)
     } else {
@@ -70,19 +93,22 @@ pub unsafe fn start(
     known
         .request
         .store(request, std::sync::atomic::Ordering::Release);
-    if !overlap() {
+    if completion == Completion::Start {
         result.keep(work());
         known.complete();
         return Ok(());
     }
     let job = {
         let result = result.clone();
-        let thread_completes = !polls();
         move || {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             result.keep(done.unwrap_or_else(|_| Err(panicked())));
-            if thread_completes {
-                let _ = call!(c"PMPI_Grequest_complete", request => Handle);
+            match completion {
+                Completion::Thread => {
+                    let _ = call!(c"PMPI_Grequest_complete", request => Handle);
+                }
+                Completion::Hook => progress::complete_soon(request),
+                Completion::Polled | Completion::Start => {}
             }
         }
     };

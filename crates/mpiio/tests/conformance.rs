@@ -44,6 +44,9 @@ fn a_collective_waits_for_who_comes_late() {
         let environment = [("TRIREME_TIMEOUT", "2"), ("TRIREME_METHOD", method)];
         world.conform("late.c", 3, &environment);
     }
+    // Only the program's own thread may call MPI.
+    let environment = [("TRIREME_TIMEOUT", "2"), ("LATE_ALONE", "1")];
+    world.conform("late.c", 3, &environment);
 }
 
 #[test]

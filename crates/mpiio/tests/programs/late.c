@@ -52,7 +52,7 @@ static void before(void)
 int main(int argc, char **argv)
 {
     int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Init_thread(&argc, &argv, getenv("LATE_ALONE") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     path = argv[1];
@@ -95,6 +95,21 @@ int main(int argc, char **argv)
     OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
     check(2);
     OK(MPI_Wait(&taking, MPI_STATUS_IGNORE));
+
+    /* The others come because the first has told them that it has begun. */
+    before();
+    fill(4);
+    if (rank > 0)
+        OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_File_iwrite_at_all(written, at, mine, COUNT, MPI_INT, &requests[0]));
+    for (int other = 1; rank == 0 && other < size; other++)
+        OK(MPI_Send(NULL, 0, MPI_BYTE, other, 1, MPI_COMM_WORLD));
+    compute(0);
+    for (int done = 0; !done;)
+        OK(MPI_Test(&requests[0], &done, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&taking, MPI_STATUS_IGNORE));
+    OK(MPI_File_read_at_all(written, next, back, COUNT, MPI_INT, MPI_STATUS_IGNORE));
+    check(4);
 
     /* A split one. */
     before();
