@@ -1,4 +1,4 @@
-//! The benchmarks of collective I/O run, verify what they move, and say it in the promised form.
+//! The benchmarks run, verify what they move, and say it in the promised form.
 
 mod command_support;
 mod support;
@@ -183,6 +183,24 @@ fn the_mpi_peer_moves_the_same_bytes() {
         results["romio"].as_str().unwrap().contains("MPICH"),
         "{results}"
     );
+}
+
+#[test]
+fn names_are_measured_together_and_with_threads() {
+    let world = World::new();
+    let brief = ["bench", "meta", "--seconds", "0.2", "--clients", "2"];
+    let results = world.run(brief.into_iter().chain(["--json"])).json();
+    let rows = results["results"].as_array().unwrap();
+    let rates = ["create", "stat", "unlink"].map(|operation| {
+        let row = rows.iter().find(|row| row["operation"] == operation);
+        row.unwrap()["per_second"].as_f64().unwrap()
+    });
+    assert!(rates.iter().all(|rate| *rate > 0.0), "{results}");
+    assert_eq!(results["targets"].as_array().unwrap().len(), 2, "{results}");
+    let threads = results["with_a_thread_for_each_call"].as_array().unwrap();
+    assert!(!threads.is_empty(), "{results}");
+    let text = world.text(brief);
+    assert!(text.contains("stats a second or more"), "{text}");
 }
 
 #[test]

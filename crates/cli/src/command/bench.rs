@@ -18,7 +18,7 @@ mod target;
 mod words;
 mod worker;
 
-use crate::context::Context;
+use crate::context::{Context, Printing};
 
 /// Measure, beside the same work done directly on the local file system
 #[derive(clap::Args)]
@@ -31,27 +31,27 @@ pub struct Args {
 enum What {
     Btio(btio::Args),
     Cluster(cluster::Args),
-    Disk(disk::Args),
-    Growth(growth::Args),
-    Meta(meta::Args),
+    Disk(Printing<disk::Args>),
+    Growth(Printing<growth::Args>),
+    Meta(Printing<meta::Args>),
     Patterns(patterns::Args),
-    Mount(mount::Args),
-    Stream(stream::Args),
+    Mount(Printing<mount::Args>),
+    Stream(Printing<stream::Args>),
     #[command(hide = true)]
     Worker(worker::Args),
 }
 
 /// Measures.
-pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
-    match &args.what {
-        What::Btio(args) => btio::run(context, args),
-        What::Cluster(args) => cluster::run(context, args),
-        What::Disk(args) => disk::run(context, args),
-        What::Growth(args) => growth::run(context, args),
-        What::Meta(args) => meta::run(context, args),
-        What::Patterns(args) => patterns::run(context, args),
-        What::Mount(args) => mount::run(context, args),
-        What::Stream(args) => stream::run(context, args),
-        What::Worker(args) => worker::run(context, args),
+pub fn run(context: Context, args: Args) -> anyhow::Result<()> {
+    match args.what {
+        What::Btio(args) => btio::run(&context, &args),
+        What::Cluster(args) => cluster::run(&context, &args),
+        What::Disk(args) => args.run(context, disk::run),
+        What::Growth(args) => args.run(context, growth::run),
+        What::Meta(args) => args.run(context, meta::run),
+        What::Patterns(args) => patterns::run(&context, &args),
+        What::Mount(args) => args.run(context, mount::run),
+        What::Stream(args) => args.run(context, stream::run),
+        What::Worker(args) => worker::run(&context, &args),
     }
 }
