@@ -1,5 +1,6 @@
-//! File types that show a byte more than once: allowed for files that are only read, and nothing that the
-//! algebra of partitions knows. Kept as a list of runs, which are read one by one: right, not fast.
+//! File types that show a byte more than once, which is allowed for files that are only read, and those whose
+//! copies reach into each other: nothing that the algebra of partitions knows. Kept as a list of runs, which
+//! are moved one by one: right, not fast.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use crate::mpi;
 /// Larger types of this kind are refused: the list is made by looking at each of their bytes.
 const MOST: u64 = 64 << 20;
 
-/// One copy after the other of a type that overlaps itself.
+/// One copy after the other of a type that overlaps itself, or the next copy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Folded {
     displacement: u64,

@@ -30,9 +30,18 @@ impl Transfer {
         let _held = self.hold(open, memory.bytes)?;
         if self.write {
             let bytes = memory.gathered();
-            match self.view.plain {
-                Some(start) => open.file.write_at(&bytes, start + self.at)?,
-                None => open.file.view(&self.view.part).write_at(&bytes, self.at)?,
+            let folded = self.view.folded(self.at, memory.bytes);
+            match (folded, self.view.plain) {
+                (Some(folded), _) => {
+                    let mut rest = &bytes[..];
+                    for place in folded.pieces(self.at, memory.bytes) {
+                        let (piece, after) = rest.split_at((place.end - place.start) as usize);
+                        open.file.write_at(piece, place.start)?;
+                        rest = after;
+                    }
+                }
+                (None, Some(start)) => open.file.write_at(&bytes, start + self.at)?,
+                (None, None) => open.file.view(&self.view.part).write_at(&bytes, self.at)?,
             }
             self.wrote(open, memory.bytes);
             return Ok(memory.bytes);
@@ -48,7 +57,7 @@ impl Transfer {
             return Ok(got as u64);
         }
         let there = self.there(open, memory.bytes)?;
-        if let Some(folded) = &self.view.folded {
+        if let Some(folded) = self.view.folded(self.at, memory.bytes) {
             let mut bytes = vec![0; there as usize];
             let mut rest = &mut bytes[..];
             for place in folded.pieces(self.at, there) {
@@ -75,7 +84,7 @@ impl Transfer {
             // Each process's bytes as a whole, before or after every other's.
             return self.alone(open, memory);
         }
-        if self.view.folded.is_some() && memory.bytes > 0 {
+        if memory.bytes > 0 && self.view.folded(self.at, memory.bytes).is_some() {
             // The others are not kept waiting.
             let moved = self.alone(open, memory);
             self.together(open, &mut Memory::none())?;

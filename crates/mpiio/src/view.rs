@@ -24,8 +24,11 @@ pub struct View {
     pub part: Part,
     /// Where the view's byte 0 is, if all that follows it is visible.
     pub plain: Option<u64>,
-    /// The bytes that are visible, instead of `part`, if some are so more than once.
-    pub folded: Option<Folded>,
+    /// The bytes that are visible, where `part` does not say it: if some are so more than once, or copies
+    /// of the file type reach into each other.
+    folded: Option<Folded>,
+    /// How many of the view's bytes `part` is right for.
+    whole: u64,
 }
 
 /// How numbers stand in the file.
@@ -104,6 +107,10 @@ impl Drop for Type {
     }
 }
 
+/// Longest copy of a file type whose copies reach into each other that is seen more than once: it is looked
+/// at byte by byte, for the sake of few programs.
+const WOVEN: u64 = 1 << 20;
+
 impl View {
     /// The view of a file that was just opened: all its bytes.
     pub fn bytes() -> Result<Arc<View>> {
@@ -131,7 +138,9 @@ impl View {
             );
             return Err(Failure::new(Class::Type, why));
         }
-        let mut folded = None;
+        let (mut folded, mut whole) = (None, u64::MAX);
+        // Only MPI's own sizes can be asked of MPI.
+        let native = file.size == mpi::extent(filetype)?.size;
         let part = match Part::of(displacement, &decoded, 1) {
             Ok(one) if !one.is_ordered() => {
                 let why = "the file type goes backwards, which MPI does not allow";
@@ -139,14 +148,19 @@ impl View {
             }
             Ok(one) => match Part::tiled(displacement, &decoded) {
                 Ok(part) => part,
-                // Copies that would run into each other: there is one then.
-                Err(trireme_partition::Error::Overlap { .. }) => one,
+                // Most programs that do this use one copy.
+                Err(trireme_partition::Error::Overlap { .. }) => {
+                    if native && one.file_span().end - displacement <= WOVEN {
+                        folded = Some(Folded::of(displacement, filetype)?);
+                        whole = one.size();
+                    }
+                    one
+                }
                 Err(error) => return Err(error.into()),
             },
-            Err(trireme_partition::Error::Overlap { .. })
-                if folds && file.size == mpi::extent(filetype)?.size =>
-            {
+            Err(trireme_partition::Error::Overlap { .. }) if folds && native => {
                 folded = Some(Folded::of(displacement, filetype)?);
+                whole = 0;
                 Part::of(displacement, &Datatype::bytes(1)?, 1)?
             }
             // What ROMIO says of file types that cannot be.
@@ -169,7 +183,14 @@ impl View {
             plain: dense.then_some(displacement),
             part,
             folded,
+            whole,
         }))
+    }
+
+    /// What to go by for `bytes` bytes from `at` on instead of `part`, if that does not do.
+    pub fn folded(&self, at: u64, bytes: u64) -> Option<&Folded> {
+        let folded = self.folded.as_ref();
+        folded.filter(|_| at.saturating_add(bytes) > self.whole)
     }
 
     /// How many of the view's bytes a file of `size` bytes has.

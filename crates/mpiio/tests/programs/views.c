@@ -247,6 +247,35 @@ int main(int argc, char **argv)
     OK(MPI_Type_free(&fold));
     OK(MPI_Type_free(&backwards));
 
+    /* copies of a type that reach into each other */
+    MPI_Datatype pair, woven;
+    OK(MPI_Type_indexed(2, (int[]){ 1, 1 }, (int[]){ 0, 7 }, MPI_INT, &pair));
+    OK(MPI_Type_create_resized(pair, 0, 2 * sizeof(int), &woven));
+    OK(MPI_Type_commit(&woven));
+    for (int together = 0; together < 2; together++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        OK(MPI_File_set_size(file, 0));
+        OK(MPI_File_set_view(file, 0, MPI_INT, woven, "native", MPI_INFO_NULL));
+        if (together)
+            OK(MPI_File_write_at_all(file, 0, numbers, rank ? 0 : 6, MPI_INT, &status));
+        else if (rank == 0)
+            OK(MPI_File_write_at(file, 0, numbers, 6, MPI_INT, &status));
+        MPI_Barrier(MPI_COMM_WORLD);
+        OK(MPI_File_get_byte_offset(file, 3, &place));
+        CHECK(place == 36);
+        if (together)
+            OK(MPI_File_read_at_all(file, 1, seen, 4, MPI_INT, &status));
+        else
+            OK(MPI_File_read_at(file, 1, seen, 4, MPI_INT, &status));
+        CHECK(items(&status, MPI_INT) == 4 && !memcmp(seen, numbers + 1, 4 * sizeof(int)));
+        OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+        OK(MPI_File_read_at(file, 0, seen, 20, MPI_INT, &status));
+        static const int row[] = { 10, 0, 12, 0, 14, 0, 0, 11, 0, 13, 0, 15 };
+        CHECK(items(&status, MPI_INT) == 12 && !memcmp(seen, row, sizeof row));
+    }
+    OK(MPI_Type_free(&pair));
+    OK(MPI_Type_free(&woven));
+
     /* what is refused */
     unsigned char raw[8];
     MPI_Aint extent;
