@@ -133,18 +133,24 @@ impl Bench {
     }
 }
 
-#[test]
-fn the_next_batch_is_run_while_one_is_committed() {
+/// The first is committed by the thread that runs, as there was nothing else to do; three that came
+/// meanwhile are next, and b has been run.
+fn three_at_once() -> Bench {
     let bench = Bench::new();
     bench.submit("a");
     bench.saw("a", "", 0);
-    // All three wait while the first is committed by the thread that runs: there was nothing else to do.
     for name in ["b", "c", "d"] {
         bench.submit(name);
     }
     bench.end(true);
     bench.heard("a", true);
     bench.saw("b", "a", 1);
+    bench
+}
+
+#[test]
+fn the_next_batch_is_run_while_one_is_committed() {
+    let bench = three_at_once();
     next(&bench.began);
     // The commit of b waits for our word, and c has seen what it writes.
     bench.saw("c", "ab", 2);
@@ -159,15 +165,7 @@ fn the_next_batch_is_run_while_one_is_committed() {
 
 #[test]
 fn what_was_run_on_top_of_a_failed_commit_is_run_again_without_it() {
-    let bench = Bench::new();
-    bench.submit("a");
-    bench.saw("a", "", 0);
-    for name in ["b", "c", "d"] {
-        bench.submit(name);
-    }
-    bench.end(true);
-    bench.heard("a", true);
-    bench.saw("b", "a", 1);
+    let bench = three_at_once();
     bench.saw("c", "ab", 2);
     bench.end(false);
     bench.heard("b", false);
