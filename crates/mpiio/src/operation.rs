@@ -80,6 +80,13 @@ impl Routine {
             Place::Shared => open.move_shared(|old| Ok(old + bytes))?,
             Place::Ordered => 0,
         };
+        // Where it begins in the order of ranks is not known yet.
+        let from = if self.place == Place::Ordered {
+            u64::MAX
+        } else {
+            at
+        };
+        view.unfold(from, bytes);
         let write = self.write;
         Ok((Transfer { view, at, write }, memory))
     }

@@ -23,6 +23,7 @@ impl Open {
             SEEK_CUR => current,
             SEEK_END => {
                 // The first whole elementary item behind the end.
+                view.unfold(u64::MAX, 0);
                 let end = view.visible(self.file.size()?);
                 end.next_multiple_of(view.unit)
             }

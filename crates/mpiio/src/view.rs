@@ -1,6 +1,6 @@
 //! What a process sees of a file: displacement, elementary type, file type, representation.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use trireme_partition::{Datatype, Part};
 
@@ -26,7 +26,7 @@ pub struct View {
     pub plain: Option<u64>,
     /// The bytes that are visible, where `part` does not say it: if some are so more than once, or copies
     /// of the file type reach into each other.
-    folded: Option<Folded>,
+    folded: OnceLock<Option<Folded>>,
     /// How many of the view's bytes `part` is right for.
     whole: u64,
 }
@@ -107,10 +107,6 @@ impl Drop for Type {
     }
 }
 
-/// Longest copy of a file type whose copies reach into each other that is seen more than once: it is looked
-/// at byte by byte, for the sake of few programs.
-const WOVEN: u64 = 1 << 20;
-
 impl View {
     /// The view of a file that was just opened: all its bytes.
     pub fn bytes() -> Result<Arc<View>> {
@@ -138,7 +134,7 @@ impl View {
             );
             return Err(Failure::new(Class::Type, why));
         }
-        let (mut folded, mut whole) = (None, u64::MAX);
+        let (folded, mut whole) = (OnceLock::new(), u64::MAX);
         // Only MPI's own sizes can be asked of MPI.
         let native = file.size == mpi::extent(filetype)?.size;
         let part = match Part::of(displacement, &decoded, 1) {
@@ -148,10 +144,9 @@ impl View {
             }
             Ok(one) => match Part::tiled(displacement, &decoded) {
                 Ok(part) => part,
-                // Most programs that do this use one copy.
+                // Most programs that do this use one copy: see `unfold`.
                 Err(trireme_partition::Error::Overlap { .. }) => {
-                    if native && one.file_span().end - displacement <= WOVEN {
-                        folded = Some(Folded::of(displacement, filetype)?);
+                    if native {
                         whole = one.size();
                     }
                     one
@@ -159,14 +154,14 @@ impl View {
                 Err(error) => return Err(error.into()),
             },
             Err(trireme_partition::Error::Overlap { .. }) if folds && native => {
-                folded = Some(Folded::of(displacement, filetype)?);
+                let _ = folded.set(Some(Folded::of(displacement, filetype)?));
                 whole = 0;
                 Part::of(displacement, &Datatype::bytes(1)?, 1)?
             }
             // What ROMIO says of file types that cannot be.
             Err(error) => return Err(Failure::new(Class::Io, error.to_string())),
         };
-        let dense = folded.is_none()
+        let dense = whole == u64::MAX
             && file.size > 0
             && file.extent == file.size as i64
             && part.is_ordered()
@@ -187,15 +182,28 @@ impl View {
         }))
     }
 
+    /// Before a transfer: looks at the file type byte by byte if one copy of it is not enough and the next
+    /// reaches into it. Asks MPI, so only the program's own threads may call it.
+    pub fn unfold(&self, at: u64, bytes: u64) {
+        if at.saturating_add(bytes) > self.whole {
+            self.folded
+                .get_or_init(|| Folded::of(self.displacement, self.filetype.handle).ok());
+        }
+    }
+
+    fn seen(&self) -> Option<&Folded> {
+        self.folded.get()?.as_ref()
+    }
+
     /// What to go by for `bytes` bytes from `at` on instead of `part`, if that does not do.
     pub fn folded(&self, at: u64, bytes: u64) -> Option<&Folded> {
-        let folded = self.folded.as_ref();
+        let folded = self.seen();
         folded.filter(|_| at.saturating_add(bytes) > self.whole)
     }
 
     /// How many of the view's bytes a file of `size` bytes has.
     pub fn visible(&self, size: u64) -> u64 {
-        match (&self.folded, self.plain) {
+        match (self.seen(), self.plain) {
             (Some(folded), _) => folded.visible(size),
             (None, Some(start)) => size.saturating_sub(start),
             (None, None) => self.part.bytes_in(0..size),
@@ -204,7 +212,7 @@ impl View {
 
     /// Where a byte of the view is in the file.
     pub fn to_file(&self, byte: u64) -> Option<u64> {
-        match (&self.folded, self.plain) {
+        match (self.seen(), self.plain) {
             (Some(folded), _) => folded.places(byte).next().map(|place| place.start),
             (None, Some(start)) => start.checked_add(byte),
             (None, None) => self.part.to_file(byte),
@@ -213,7 +221,7 @@ impl View {
 
     /// Where in the file the first of `bytes` bytes from `at` on is, by its place.
     pub fn file_start(&self, at: u64, bytes: u64) -> u64 {
-        match &self.folded {
+        match self.seen() {
             Some(folded) => {
                 let starts = folded.pieces(at, bytes).map(|place| place.start);
                 starts.min().unwrap_or(0)
@@ -227,7 +235,7 @@ impl View {
         let Some(last) = (at + bytes).checked_sub(1) else {
             return 0;
         };
-        match &self.folded {
+        match self.seen() {
             Some(folded) => {
                 let ends = folded.pieces(at, bytes).map(|place| place.end);
                 ends.max().unwrap_or(0)

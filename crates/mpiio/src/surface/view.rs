@@ -15,7 +15,9 @@ const CURRENT: i64 = -54_278_278;
 fn displacement(open: &Open, wanted: i64) -> Result<u64> {
     if wanted == CURRENT && open.amode & mode::SEQUENTIAL != 0 {
         let place = open.move_shared(Ok)?;
-        return Ok(open.view().to_file(place).unwrap_or(0));
+        let view = open.view();
+        view.unfold(place, 1);
+        return Ok(view.to_file(place).unwrap_or(0));
     }
     u64::try_from(wanted)
         .map_err(|_| Failure::new(Class::Arg, format!("a displacement of {wanted}")))
@@ -68,7 +70,10 @@ routine!(MPI_File_get_byte_offset PMPI_File_get_byte_offset (file, offset: i64, 
     open.permits(open.amode & mode::WRONLY != 0, false)?;
     let view = open.view();
     let byte = u64::try_from(offset).ok().and_then(|offset| offset.checked_mul(view.unit));
-    let byte = byte.and_then(|byte| view.to_file(byte));
+    let byte = byte.and_then(|byte| {
+        view.unfold(byte, 1);
+        view.to_file(byte)
+    });
     let byte = byte.ok_or_else(|| Failure::new(Class::Arg, format!("an offset of {offset}")))?;
     // SAFETY: the program's place for the offset.
     unsafe { place.write(byte as i64) };
