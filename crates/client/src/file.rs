@@ -120,6 +120,11 @@ impl File {
         self.inner.opened.grant
     }
 
+    /// Whether all of it is on this host, and its servers have let this opening write to it by itself.
+    pub fn is_lent_to_write(&self) -> bool {
+        self.inner.lent_to_write.all()
+    }
+
     /// The opening's number at the manager.
     pub fn opening(&self) -> u64 {
         self.inner.opened.open

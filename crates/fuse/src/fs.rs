@@ -3,6 +3,7 @@
 mod access;
 mod attribute;
 mod behind;
+mod cache;
 mod caller;
 mod data;
 mod directory;
@@ -11,6 +12,7 @@ mod lock;
 mod name;
 mod node;
 mod open;
+mod refill;
 mod sparse;
 mod xattr;
 
@@ -45,6 +47,7 @@ pub(crate) struct Inner {
     handles: Handles,
     early: behind::Quota,
     waiters: Waiters,
+    refill: refill::Refill,
     notifier: OnceLock<Notifier>,
     /// The kernel maps files that are open for direct I/O.
     direct_maps: OnceLock<bool>,
@@ -78,6 +81,7 @@ impl Fs {
             handles: Handles::default(),
             early: behind::Quota::default(),
             waiters: Waiters::default(),
+            refill: refill::Refill::default(),
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
             space: attribute::SpaceCache::default(),
@@ -100,7 +104,7 @@ impl FileSystem for Fs {
         init::ASYNC_READ
             | init::POSIX_LOCKS
             | init::FLOCK_LOCKS
-            | init::AUTO_INVAL_DATA
+            | init::EXPLICIT_INVAL_DATA
             | init::DO_READDIRPLUS
             | init::READDIRPLUS_AUTO
             | init::ASYNC_DIO
@@ -115,6 +119,8 @@ impl FileSystem for Fs {
         let _ = self.inner.direct_maps.set(maps);
         lock::start(&self.inner);
         access::start(&self.inner);
+        cache::start(&self.inner);
+        refill::start(&self.inner);
     }
 
     fn interrupted(&self, unique: u64) -> bool {
@@ -126,6 +132,7 @@ impl FileSystem for Fs {
             .over
             .store(true, std::sync::atomic::Ordering::SeqCst);
         self.inner.waiters.kick();
+        self.inner.refill.end();
         self.inner.report_accesses(Duration::from_secs(2));
     }
 

@@ -169,6 +169,16 @@ impl Lent {
         }
     }
 
+    /// Whether every server has lent its part.
+    pub fn all(&self) -> bool {
+        self.slots.iter().all(|slot| {
+            matches!(
+                *slot.state.read().unwrap_or_else(PoisonError::into_inner),
+                State::Here(_)
+            )
+        })
+    }
+
     /// Fills `buffer` if all of it is lent and in memory; otherwise its content is undefined.
     pub fn read(&self, file: &Inner, buffer: &mut [u8], offset: u64) -> bool {
         if !self.any.load(Ordering::Relaxed) {

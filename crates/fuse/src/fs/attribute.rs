@@ -72,6 +72,7 @@ impl Inner {
                 .complete_with(entry, &grant)
                 .map_err(|error| library_errno(&error))?;
         }
+        self.notice(&entry.attr);
         self.nodes.overlay(&mut entry.attr);
         Ok(())
     }
@@ -241,6 +242,7 @@ impl Inner {
             },
         };
         let _awake = handle.as_ref().map(|handle| handle.awake()).transpose()?;
+        self.stop_refill(inode);
         let open = handle.as_ref().map(|handle| handle.file.opening());
         let entry = namespace
             .truncate(Place::inode(inode), what.size, open)

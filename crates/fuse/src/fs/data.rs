@@ -101,7 +101,7 @@ impl Inner {
         drop(awake);
         let result = result.map_err(|error| library_errno(&error));
         if result.is_ok() {
-            self.note_time(handle.inode);
+            self.note_time(&handle, what.offset, data.len() as u64);
         }
         match (&reply, result) {
             (None, Err(errno)) => writing.failed(errno),
@@ -118,25 +118,25 @@ impl Inner {
 
     /// Bytes of a file changed.
     pub(super) fn note_written(&self, handle: &Handle, offset: u64, length: u64) {
-        self.note_time(handle.inode);
+        self.note_time(handle, offset, length);
         self.forget_cached(handle, offset, length);
     }
 
-    fn note_time(&self, inode: u64) {
-        self.nodes.with(inode, |node| {
+    fn note_time(&self, handle: &Handle, offset: u64, length: u64) {
+        self.nodes.with(handle.inode, |node| {
             node.written = Some(now());
             node.times_set = false;
+            if handle.direct {
+                node.past_cache.add(offset, length);
+            }
         });
     }
 
     /// Others on this mount read through the page cache, which these bytes did not go through.
     fn forget_cached(&self, handle: &Handle, offset: u64, length: u64) {
         let cached = self.nodes.with(handle.inode, |node| node.cached_opens > 0);
-        if handle.direct
-            && cached == Some(true)
-            && let Some(notifier) = self.notifier.get()
-        {
-            notifier.forget_data(handle.inode, offset, length);
+        if handle.direct && cached == Some(true) {
+            self.drop_cached(handle.inode, offset, length);
         }
     }
 

@@ -130,6 +130,7 @@ impl Inner {
             attr: attr.clone(),
             layout: None,
         };
+        self.notice(&whole.attr);
         self.nodes.overlay(&mut whole.attr);
         Some(EntryOut {
             nodeid: entry.inode,

@@ -174,10 +174,8 @@ impl Inner {
             }
             old
         });
-        if old == Some(true)
-            && let Some(notifier) = self.notifier.get()
-        {
-            notifier.forget_data(inode, 0, 0);
+        if old == Some(true) {
+            self.drop_cached(inode, 0, 0);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::behind::Behind;
+use super::refill::{Fill, Written};
 use trireme::Times;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{Attr, Entry, Time};
@@ -32,8 +33,16 @@ pub(super) struct Node {
     pub times_set: bool,
     /// Last read that the manager has not heard of.
     pub accessed: Option<Time>,
-    /// What the file was like when the kernel began to cache its bytes.
+    /// What the file is like whose bytes the kernel has, if it has them of one version only.
     pub cached: Option<Version>,
+    /// The kernel may have some of its bytes.
+    pub has_pages: bool,
+    /// What the file was like when the kernel was last told its attributes.
+    pub shown: Option<Version>,
+    /// What was written past the kernel's cache since all writers had closed it.
+    pub past_cache: Written,
+    /// That is being put into the kernel's cache.
+    pub fill: Option<Arc<Fill>>,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
     /// Its writes that are under way.
@@ -83,6 +92,10 @@ impl Nodes {
                 times_set: false,
                 accessed: None,
                 cached: None,
+                has_pages: false,
+                shown: None,
+                past_cache: Written::default(),
+                fill: None,
                 grant: None,
                 behind: Arc::default(),
             };
@@ -126,6 +139,19 @@ impl Nodes {
                 node.accessed = Some(now);
             }
         });
+    }
+
+    /// Inodes that are open through the kernel's cache, from the one behind `after` on.
+    pub fn read_through_cache(&self, after: u64, most: usize) -> Vec<u64> {
+        let table = self.table();
+        let mut inodes: Vec<u64> = table
+            .iter()
+            .filter(|(inode, node)| **inode > after && node.cached_opens > 0)
+            .map(|(inode, _)| *inode)
+            .collect();
+        inodes.sort_unstable();
+        inodes.truncate(most);
+        inodes
     }
 
     /// Takes the reads that are to be reported.

@@ -90,7 +90,7 @@ impl Inner {
         Ok(self.keep(inode, file, what.flags))
     }
 
-    fn open_at_manager(
+    pub(super) fn open_at_manager(
         &self,
         header: &InHeader,
         place: Place,
@@ -127,6 +127,7 @@ impl Inner {
                 return;
             }
             node.cached_opens += 1;
+            node.has_pages = true;
             // The bytes that the kernel has are those of this version: it may keep them.
             let now = node.attr.settled.then(|| version(&node.attr));
             if now.is_some() && node.cached == now && !self.ttl.is_zero() {
@@ -153,6 +154,10 @@ impl Inner {
             locked: AtomicBool::new(false),
             resting: RwLock::new(false),
         });
+        // Now that whoever puts old bytes into the kernel's cache can see that somebody writes.
+        if access.write || open_flags & (abi::open::KEEP_CACHE | abi::open::DIRECT_IO) == 0 {
+            self.stop_refill(inode);
+        }
         OpenOut {
             fh,
             open_flags,
@@ -307,6 +312,7 @@ impl Inner {
             tracing::warn!("file {inode}: its last writes were not reported: {error}");
         }
         // Somebody may just be using it: then it is closed when they let go.
+        let lent = write && handle.file.is_lent_to_write();
         if let Ok(handle) = Arc::try_unwrap(handle) {
             match handle.file.close_at(None) {
                 Ok(Some(attr)) => self.nodes.note_attr(&attr, 0),
@@ -323,6 +329,9 @@ impl Inner {
                 node.written = None;
             }
         });
+        if direct && write && self.handles.writers(inode).is_empty() {
+            self.offer_refill(inode, lent);
+        }
         self.nodes.forget(inode, 0);
     }
 

@@ -64,6 +64,7 @@ layouts! {
     struct CopyFileRangeIn { fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64 }
     struct Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
     struct NotifyInvalInode { ino: u64, off: i64, len: i64 }
+    struct NotifyStore { nodeid: u64, offset: u64, size: u32, padding: u32 }
 }
 
 pub mod op {
@@ -116,12 +117,12 @@ pub mod init {
     pub const POSIX_LOCKS: u64 = 1 << 1;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
-    pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub const ASYNC_DIO: u64 = 1 << 15;
     pub const PARALLEL_DIROPS: u64 = 1 << 18;
     pub const MAX_PAGES: u64 = 1 << 22;
+    pub const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
@@ -152,3 +153,4 @@ pub const OPEN_KILL_SUIDGID: u32 = 1;
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 pub const LK_FLOCK: u32 = 1;
 pub const NOTIFY_INVAL_INODE: i32 = 2;
+pub const NOTIFY_STORE: i32 = 4;

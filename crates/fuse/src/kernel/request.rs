@@ -103,7 +103,7 @@ impl Reply {
         if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
             return false;
         }
-        send(&self.shared, self.unique, error, payload)
+        send(&self.shared, self.unique, error, &[payload])
     }
 }
 
@@ -116,20 +116,22 @@ impl Drop for Reply {
 }
 
 /// Writes an answer; false when the kernel no longer wants it.
-pub(super) fn send(shared: &Shared, unique: u64, error: i32, payload: &[u8]) -> bool {
+pub(super) fn send(shared: &Shared, unique: u64, error: i32, payload: &[&[u8]]) -> bool {
+    let length: usize = payload.iter().map(|part| part.len()).sum();
     let header = OutHeader {
-        len: (size_of::<OutHeader>() + payload.len()) as u32,
+        len: (size_of::<OutHeader>() + length) as u32,
         error,
         unique,
     };
-    let slices = [IoSlice::new(header.as_bytes()), IoSlice::new(payload)];
+    let part = |index: usize| IoSlice::new(payload.get(index).copied().unwrap_or_default());
+    let slices = [IoSlice::new(header.as_bytes()), part(0), part(1)];
     loop {
         match rustix::io::writev(shared.device.as_fd(), &slices) {
             Ok(_) => return true,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
                 if error != rustix::io::Errno::NOENT {
-                    tracing::debug!("an answer of {} bytes: {error}", payload.len());
+                    tracing::debug!("an answer of {length} bytes: {error}");
                 }
                 return false;
             }
@@ -154,6 +156,24 @@ impl Notifier {
             len: length as i64,
         };
         // An inode that the kernel does not know needs no forgetting.
-        send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, what.as_bytes());
+        send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, &[what.as_bytes()]);
+    }
+
+    /// Puts bytes into the kernel's cache of an inode; false when it does not want them.
+    ///
+    /// Waits for pages that are being read right now, so never call it from what answers a read.
+    pub fn store_data(&self, inode: u64, offset: u64, bytes: &[u8]) -> bool {
+        let what = abi::NotifyStore {
+            nodeid: inode,
+            offset,
+            size: bytes.len() as u32,
+            padding: 0,
+        };
+        send(
+            &self.shared,
+            0,
+            abi::NOTIFY_STORE,
+            &[what.as_bytes(), bytes],
+        )
     }
 }

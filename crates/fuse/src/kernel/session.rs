@@ -343,7 +343,7 @@ fn say_hello(
         shared,
         header.unique,
         0,
-        zerocopy::IntoBytes::as_bytes(&answer),
+        &[zerocopy::IntoBytes::as_bytes(&answer)],
     );
     shared.state().ready = true;
     shared.changed.notify_all();
