@@ -232,8 +232,13 @@ impl Inner {
             None
         };
         // An opening stands in for the permission to write; so does, for an open file of this
-        // mount, the kernel's own check.
-        let handle = handle.filter(|handle| handle.write);
+        // mount, the kernel's own check. O_TRUNC comes without the opening that it belongs to: when the
+        // only writer cuts the file, the manager goes on to trust what it tells of the size.
+        let handle = handle.filter(|handle| handle.write).or_else(|| {
+            let mut writers = self.handles.writers(inode);
+            let only = writers.pop().filter(|_| writers.is_empty());
+            only.filter(|handle| handle.uid == request.header.uid)
+        });
         let namespace = match &handle {
             Some(_) => self.names.clone(),
             None => match self.caller(&request.header) {

@@ -15,6 +15,8 @@ use super::{Outcome, library_errno};
 pub(super) struct Handle {
     pub inode: u64,
     pub file: File,
+    /// Who opened it.
+    pub uid: u32,
     pub write: bool,
     pub append: bool,
     /// Its bytes do not go through the page cache.

@@ -87,7 +87,7 @@ impl Inner {
         if what.open_flags & abi::OPEN_KILL_SUIDGID != 0 {
             self.strip_set_id(&request.header, inode)?;
         }
-        Ok(self.keep(inode, file, what.flags))
+        Ok(self.keep(inode, file, what.flags, request.header.uid))
     }
 
     pub(super) fn open_at_manager(
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     /// Remembers an open file and decides how the kernel caches it.
-    fn keep(&self, inode: u64, file: File, flags: u32) -> OpenOut {
+    fn keep(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
         let access = access(flags);
         let append = flags as i32 & libc::O_APPEND != 0;
         // What is only written cannot be mapped, so nothing of it needs to be in the page cache; what
@@ -120,6 +120,9 @@ impl Inner {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
         let grant = file.grant();
+        // Whoever writes, and whoever finds another file than the one whose bytes are being put into the
+        // kernel's cache, ends that.
+        let mut ends_refill = access.write;
         self.nodes.with(inode, |node| {
             node.opens += 1;
             node.grant = Some(grant);
@@ -134,6 +137,10 @@ impl Inner {
                 open_flags |= abi::open::KEEP_CACHE;
             }
             node.cached = now;
+            ends_refill |= node
+                .fill
+                .as_ref()
+                .is_some_and(|fill| now != Some(fill.version));
         });
         // Without caches everybody sees at once what was written; so do those who ask for it.
         let prompt = append
@@ -144,6 +151,7 @@ impl Inner {
         let fh = self.handles.add(Handle {
             inode,
             file,
+            uid,
             prompt,
             heard: behind.heard(),
             behind,
@@ -154,8 +162,8 @@ impl Inner {
             locked: AtomicBool::new(false),
             resting: RwLock::new(false),
         });
-        // Now that whoever puts old bytes into the kernel's cache can see that somebody writes.
-        if access.write || open_flags & (abi::open::KEEP_CACHE | abi::open::DIRECT_IO) == 0 {
+        // Not before the opening can be seen: a fill that begins now looks for writers.
+        if ends_refill {
             self.stop_refill(inode);
         }
         OpenOut {
@@ -205,7 +213,7 @@ impl Inner {
             entry = self.entry_of(inode)?;
         }
         let told = self.tell(entry)?;
-        let out = self.keep(inode, file, what.flags);
+        let out = self.keep(inode, file, what.flags, request.header.uid);
         Ok((told, out))
     }
 

@@ -63,8 +63,10 @@ impl Written {
 }
 
 /// A file on its way into the kernel's cache.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fill {
+    /// What the file is while these are its bytes.
+    pub version: Version,
     /// Held while bytes are given to the kernel; true when no more must be.
     stopped: Mutex<bool>,
 }
@@ -180,7 +182,10 @@ impl Inner {
         if job.range.end - job.range.start > available_memory() / 4 {
             return Ok(());
         }
-        let fill = Arc::new(Fill::default());
+        let fill = Arc::new(Fill {
+            version: job.version,
+            stopped: Mutex::new(false),
+        });
         let known = self.nodes.with(job.inode, |node| {
             let same = version(&node.attr) == job.version;
             if same {

@@ -1,0 +1,175 @@
+//! What the kernel's cache of a mount holds: what was written through the mount, and never what the file no
+//! longer is.
+
+mod mount_support;
+mod support;
+
+use mount_support::{sea, wait_until};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use support::Random;
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+/// How many pages of a file are in memory, as the kernel sees it through the mount.
+fn cached_pages(path: &Path) -> usize {
+    let file = File::open(path).unwrap();
+    let length = file.metadata().unwrap().len() as usize;
+    if length == 0 {
+        return 0;
+    }
+    let mut pages = vec![0u8; length.div_ceil(PAGE)];
+    // SAFETY: a fresh mapping of the whole file, which only mincore looks at; `pages` has a byte for each of
+    // its pages.
+    unsafe {
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        );
+        assert_ne!(map, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(map, length, pages.as_mut_ptr()), 0);
+        libc::munmap(map, length);
+    }
+    pages.iter().filter(|page| **page & 1 != 0).count()
+}
+
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend_from_slice(&random.next().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn what_was_written_is_found_in_the_kernels_cache() {
+    let Some(mut sea) = sea("what_was_written_is_found_in_the_kernels_cache", 3) else {
+        return;
+    };
+    let place = sea.mount(&[]);
+    let path = place.join("file");
+    let bytes = noise(16 * MIB + 77, 1);
+    let mut file = File::create(&path).unwrap();
+    for piece in bytes.chunks(MIB) {
+        file.write_all(piece).unwrap();
+    }
+    drop(file);
+    let pages = bytes.len().div_ceil(PAGE);
+    // The first one is left out, so that whoever reads is noticed.
+    wait_until("it is in the kernel's cache", || {
+        cached_pages(&path) >= pages - 1
+    });
+    assert!(std::fs::read(&path).unwrap() == bytes, "other bytes");
+    wait_until("it is known to have been read", || {
+        let data = path.metadata().unwrap();
+        (data.atime(), data.atime_nsec()) > (data.mtime(), data.mtime_nsec())
+    });
+    // A little more at its end: only that is new, and all of it is right.
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"more").unwrap();
+    drop(file);
+    let all = [&bytes[..], b"more"].concat();
+    assert!(std::fs::read(&path).unwrap() == all, "after appending");
+    sea.check();
+}
+
+/// Overwrites a part of a file, or cuts it, in one of several ways; `model` is changed alike.
+fn disturb(random: &mut Random, here: &Path, there: &Path, model: &mut Vec<u8>) -> &'static str {
+    let offset = random.below((model.len() - 300_000) as u64) as usize;
+    let piece = noise(1 + random.below(200_000) as usize, random.next());
+    let write = |file: File, model: &mut Vec<u8>| {
+        file.write_all_at(&piece, offset as u64).unwrap();
+        model[offset..offset + piece.len()].copy_from_slice(&piece);
+    };
+    match random.below(6) {
+        0 => {
+            write(OpenOptions::new().write(true).open(there).unwrap(), model);
+            "written by the other mount"
+        }
+        1 => {
+            write(OpenOptions::new().write(true).open(here).unwrap(), model);
+            "written past the cache"
+        }
+        2 => {
+            let both = OpenOptions::new().read(true).write(true).clone();
+            write(both.open(here).unwrap(), model);
+            "written through the cache"
+        }
+        3 => {
+            let file = OpenOptions::new().write(true).open(here).unwrap();
+            file.set_len(offset as u64).unwrap();
+            model.truncate(offset);
+            "cut"
+        }
+        4 => {
+            let file = OpenOptions::new().write(true).open(there).unwrap();
+            file.set_len(offset as u64).unwrap();
+            file.set_len(model.len() as u64).unwrap();
+            model[offset..].fill(0);
+            "cut and stretched by the other mount"
+        }
+        _ => "left alone",
+    }
+}
+
+#[test]
+fn what_is_put_into_the_cache_is_never_old() {
+    let Some(mut sea) = sea("what_is_put_into_the_cache_is_never_old", 2) else {
+        return;
+    };
+    let (a, b) = (sea.mount(&[]), sea.mount(&[]));
+    let mut random = Random::new(support::seed());
+    for round in 0..120 {
+        let (here, there) = (a.join("file"), b.join("file"));
+        let mut model = noise(3 * MIB + 1000, random.next());
+        let mut file = File::create(&here).unwrap();
+        for piece in model.chunks(256 << 10) {
+            file.write_all(piece).unwrap();
+        }
+        drop(file);
+        // At once, or when some or all of it is there, if somebody puts it there soon enough.
+        let moment = random.below(5) as usize * 180;
+        let _ = (0..random.below(100)).find(|_| cached_pages(&here) >= moment);
+        let how = disturb(&mut random, &here, &there, &mut model);
+        for (whose, path) in [("the same", &here), ("the other", &there)] {
+            let seen = std::fs::read(path).unwrap();
+            let wrong = seen.iter().zip(&model).position(|(a, b)| a != b);
+            assert!(
+                seen == model,
+                "round {round}, {how}: {whose} mount sees {} bytes of {}, the first wrong one is {wrong:?}",
+                seen.len(),
+                model.len()
+            );
+        }
+    }
+    sea.check();
+}
+
+#[test]
+fn who_has_a_file_open_sees_what_others_closed_after_a_while() {
+    let test = "who_has_a_file_open_sees_what_others_closed_after_a_while";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let (a, b) = (sea.mount(&[]), sea.mount(&[]));
+    let mut bytes = [0; 5];
+    std::fs::write(a.join("file"), "first").unwrap();
+    let reader = File::open(b.join("file")).unwrap();
+    reader.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"first");
+    let writer = OpenOptions::new().write(true).open(a.join("file")).unwrap();
+    writer.write_all_at(b"other", 0).unwrap();
+    drop(writer);
+    wait_until("it shows through the open file", || {
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        &bytes == b"other"
+    });
+}
