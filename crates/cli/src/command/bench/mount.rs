@@ -237,6 +237,7 @@ fn stream(
 ) -> anyhow::Result<()> {
     let mut ways: [Way; 3] = Default::default();
     let mut passed = Vec::new();
+    let mut foreign = Vec::new();
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
@@ -262,6 +263,8 @@ fn stream(
             std::fs::remove_file(&path)?;
         }
         file_write(args, &source.join("large"), &buffer)?;
+        // What this mount did not write it can have nothing of.
+        let strange = file_read(args, &place.join("library"), &mut buffer)?;
         // A new mount each time: nothing of the file is in the kernel's cache of it.
         let mounted = Bare::start(&source, &bare)?;
         let through = file_read(args, &bare.join("large"), &mut buffer)?;
@@ -272,6 +275,7 @@ fn stream(
         // The first round warms up whatever there is to warm.
         if round > 0 {
             passed.push(through);
+            foreign.push(strange);
             for (way, times) in ways.iter_mut().zip(took) {
                 way.push(times);
             }
@@ -300,8 +304,9 @@ fn stream(
         &mut library.again,
         0.5,
     );
+    add("read others'", peer, &mut foreign, &mut library.read, 0.5);
     let peer = "a bare FUSE file system over a local file";
-    add("read", peer, &mut mount.read, &mut passed, 0.5);
+    add("read others'", peer, &mut foreign, &mut passed, 0.5);
     let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
     add("write", peer, &mut mount.write, &mut others.write, 4.0);
     add("read", peer, &mut mount.read, &mut others.read, 1.0);
