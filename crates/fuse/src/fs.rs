@@ -4,6 +4,7 @@ mod access;
 mod attribute;
 mod behind;
 mod caller;
+mod capability;
 mod data;
 mod directory;
 mod handle;
@@ -12,6 +13,7 @@ mod name;
 mod node;
 mod open;
 mod sparse;
+mod tmpfile;
 mod xattr;
 
 use std::sync::{Arc, OnceLock};
@@ -99,6 +101,7 @@ impl FileSystem for Fs {
     fn features(&self) -> u64 {
         init::ASYNC_READ
             | init::POSIX_LOCKS
+            | init::EXPORT_SUPPORT
             | init::FLOCK_LOCKS
             | init::AUTO_INVAL_DATA
             | init::DO_READDIRPLUS
@@ -148,6 +151,7 @@ impl FileSystem for Fs {
             op::LINK => fs.link(&request, reply),
             op::OPEN => fs.open(&request, reply),
             op::CREATE => fs.create(&request, reply),
+            op::TMPFILE => fs.tmpfile(&request, reply),
             op::READ => fs.read(&request, reply),
             op::WRITE => fs.write(&request, reply),
             op::FLUSH => fs.flush(&request, reply),

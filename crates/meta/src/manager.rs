@@ -8,6 +8,7 @@ mod janitor;
 mod listing;
 mod lock;
 mod open_file;
+mod unnamed;
 
 use crate::cache::Cache;
 use crate::failure::{Errno, Failure};
@@ -448,16 +449,7 @@ impl Inner {
                 },
                 |result| done(result.map(Response::Entry)),
             ),
-            Request::Link { from, to } => self.change(
-                client,
-                serial,
-                caller,
-                move |txn, context| {
-                    let (id, node) = create::link(txn, context, &from, &to)?;
-                    Ok(node.entry(id))
-                },
-                |result| done(result.map(Response::Entry)),
-            ),
+            Request::Link { from, to } => self.link(client, serial, caller, from, to, done),
             Request::Unlink { place } => {
                 let inner = self.clone();
                 self.change(
@@ -515,6 +507,16 @@ impl Inner {
                 self.open_file(
                     client, serial, caller, open, place, access, create, exclusive, done,
                 );
+            }
+            Request::OpenUnnamed {
+                open,
+                place,
+                access,
+                mode,
+                linkable,
+            } => {
+                let how = (mode, linkable);
+                self.open_unnamed(client, serial, caller, open, place, access, how, done);
             }
             Request::Reopen {
                 open,

@@ -99,7 +99,7 @@ impl Op {
     pub const WRITE_VIEW: Op = Op(0x0103);
     /// Size and times of a subfile.
     pub const STAT: Op = Op(0x0104);
-    /// Sets the subfile's size to `length`.
+    /// Sets the subfile's size to `length`; with `offset` 1, only says whether that is possible.
     pub const TRUNCATE: Op = Op(0x0105);
     /// Makes a subfile durable; `length` is the incarnation that the asker wrote to, or 0.
     pub const SYNC: Op = Op(0x0106);

@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub cached: Option<Version>,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
+    /// It may carry file capabilities, which must go before anything is written.
+    pub capability: bool,
     /// Its writes that are under way.
     pub behind: Arc<Behind>,
 }
@@ -84,6 +86,7 @@ impl Nodes {
                 accessed: None,
                 cached: None,
                 grant: None,
+                capability: false,
                 behind: Arc::default(),
             };
             table.insert(attr.inode, node);

@@ -16,6 +16,9 @@ use trireme_proto::{Header, Key, Op};
 /// Patience with one I/O server; what it did not do stays on the to-do list.
 const CALL_TIME: Duration = Duration::from_secs(10);
 
+/// Subfiles up to this length are possible on any disk: no file system in use has less.
+const ANY_DISK: u64 = (1 << 32) - 1;
+
 /// Connections to the I/O servers of the cluster map.
 pub struct IoServers {
     map: Box<dyn Fn() -> Arc<ClusterMap> + Send + Sync>,
@@ -100,6 +103,7 @@ impl IoServers {
 
 fn failure(error: NetError) -> Failure {
     let errno = match error.errno() {
+        27 => Errno::FBig,
         28 => Errno::NoSpc,
         110 => Errno::TimedOut,
         _ => Errno::Io,
@@ -136,18 +140,26 @@ impl Subfiles for IoServers {
     fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
         let partition = partition(layout)?;
         let deadline = Deadline::after(CALL_TIME);
-        self.on_all(layout, |part, pool| {
-            let bytes = partition
+        let bytes = |part| {
+            partition
                 .part(part)
-                .map_or(0, |part| part.bytes_in(0..size));
+                .map_or(0, |part| part.bytes_in(0..size))
+        };
+        let cut = |part, pool: &Pool, only_ask: u64| {
             pool.with(deadline, |connection| {
                 let mut header = self.header(Op::TRUNCATE, inode, Rights::WRITE);
-                header.length.set(bytes);
+                header.length.set(bytes(part));
+                header.offset.set(only_ask);
                 connection
                     .call(&mut header, &[], &[], &mut [], deadline)
                     .map(|_| ())
             })
-        })?;
+        };
+        // One disk may have longer files than another: nothing is cut before all of them agree.
+        if (0..layout.servers.len() as u32).any(|part| bytes(part) > ANY_DISK) {
+            self.on_all(layout, |part, pool| cut(part, pool, 1))?;
+        }
+        self.on_all(layout, |part, pool| cut(part, pool, 0))?;
         Ok(())
     }
 
