@@ -395,7 +395,8 @@ impl Sessions {
         self.coming.remove(&(client, number));
     }
 
-    /// Says that a file's subfiles are about to be removed; false when somebody has it open.
+    /// Says that a file's subfiles are about to be removed; false when somebody has it open, or is
+    /// removing them already.
     pub fn begin_reaping(&mut self, inode: u64) -> bool {
         // One that is about to be opened may have been made for that, without a name.
         let wanted = self.files.contains_key(&inode)
@@ -404,8 +405,8 @@ impl Sessions {
         if self.in_grace() || wanted {
             return false;
         }
-        self.reaping.insert(inode);
-        true
+        // Not twice: a sweep that somebody asked for meets the janitor's own.
+        self.reaping.insert(inode)
     }
 
     /// Removal is over, successful or not.

@@ -200,6 +200,25 @@ fn a_restart_of_the_manager_ends_those_that_nobody_opens_again() {
     no_problems(&after);
 }
 
+/// The janitor's sweeps and those that somebody asks for meet: each file counts once.
+#[test]
+fn sweeps_that_meet_count_each_file_once() {
+    let (manager, notes) = manager(Arc::new(Memory::default()));
+    for round in 0..50 {
+        for open in 0..4 {
+            make(&manager, &root(), unnamed(4 * round + open, "/", true));
+            manager.call(&root(), close(4 * round + open)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| while manager.sweep().unwrap() > 0 {});
+            }
+        });
+    }
+    no_problems(&manager);
+    assert_eq!(removed(&notes).len(), 200);
+}
+
 /// Whoever comes second between giving a name and removing the bytes hears that it is too late.
 #[test]
 fn a_file_is_not_removed_while_it_gets_its_name() {
@@ -211,6 +230,7 @@ fn a_file_is_not_removed_while_it_gets_its_name() {
     assert!(!sessions.begin_reaping(7), "one is still at it");
     sessions.named(7);
     assert!(sessions.begin_reaping(7));
+    assert!(!sessions.begin_reaping(7), "somebody is at it");
     assert!(!sessions.begin_naming(7));
     sessions.end_reaping(7);
     assert!(sessions.begin_naming(7));
