@@ -2,6 +2,7 @@
 
 mod close;
 mod lent;
+mod reach;
 mod sparse;
 mod stream;
 
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     transfer: Mutex<TransferOptions>,
     lent_to_read: lent::Lent,
     lent_to_write: lent::Lent,
+    reach: reach::Reach,
     /// Per server, the incarnation that everything not yet synced went to; 0: not heard yet.
     seen: Vec<AtomicU64>,
     /// End of the furthest byte that this opening wrote.
@@ -87,6 +89,7 @@ impl File {
                 opened,
                 lent_to_read: lent::Lent::new(servers.len(), false),
                 lent_to_write: lent::Lent::new(servers.len(), true),
+                reach: reach::Reach::new(servers.len()),
                 layout,
                 servers,
                 parts,
@@ -452,6 +455,7 @@ impl Inner {
         if length == 0 {
             return Ok(());
         }
+        self.check_reach(offset, length)?;
         self.wrote.store(true, Ordering::Relaxed);
         let lend = options.lend;
         if !(lend && self.lent_to_write.write(self, buffer, offset)) {

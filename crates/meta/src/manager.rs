@@ -44,6 +44,8 @@ pub(crate) const NUMBERS_LIMIT: usize = 16_384;
 pub trait Subfiles: Send + Sync + 'static {
     /// Removes a file's subfiles; one that is not there is no error.
     fn remove(&self, inode: u64, layout: &Layout) -> Result<(), Failure>;
+    /// Whether all servers' disks have files as long as one of `size` bytes would be there; changes nothing.
+    fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
     /// Gives every subfile the length that a file of `size` bytes has there.
     fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
     /// The file's size, from its subfiles.

@@ -99,7 +99,7 @@ impl Op {
     pub const WRITE_VIEW: Op = Op(0x0103);
     /// Size and times of a subfile.
     pub const STAT: Op = Op(0x0104);
-    /// Sets the subfile's size to `length`; with `offset` 1, only says whether that is possible.
+    /// Sets the subfile's size to `length`.
     pub const TRUNCATE: Op = Op(0x0105);
     /// Makes a subfile durable; `length` is the incarnation that the asker wrote to, or 0.
     pub const SYNC: Op = Op(0x0106);
@@ -118,7 +118,7 @@ impl Op {
     /// Reserves, frees or zeroes a range of a subfile; body
     /// [`message::io::Allocate`](crate::message::io::Allocate).
     pub const ALLOCATE: Op = Op(0x0110);
-    /// The next data or hole of a subfile from `offset` on; body
+    /// The next data or hole of a subfile from `offset` on, or whether it can reach there; body
     /// [`message::io::Seek`](crate::message::io::Seek), answer in `length`.
     pub const SEEK: Op = Op(0x0111);
     /// Waits for all members of a group; body [`message::group::Join`](crate::message::group::Join).

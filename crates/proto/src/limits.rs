@@ -51,6 +51,10 @@ pub const LANES: u32 = 2;
 /// overflows. What disks can hold is less, and their servers' word.
 pub const FILE_BYTES: u64 = 1 << 62;
 
+/// Subfiles up to this length are possible on any disk: no file system in use has less. Beyond it servers
+/// are asked before anything is written or cut.
+pub const ANY_DISK_BYTES: u64 = (1 << 32) - 1;
+
 /// Longest error sentence on the wire: for people, so a line or two.
 pub const REFUSAL_BYTES: usize = 1024;
 

@@ -15,6 +15,7 @@ impl File {
     pub fn allocate(&self, what: Allocate, offset: u64, length: u64) -> Result<()> {
         check_range(offset, length)?;
         let inner = &self.inner;
+        inner.check_reach(offset, length)?;
         let ranges = inner
             .parts
             .iter()

@@ -10,6 +10,7 @@ use crate::{key, record};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
+use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{
     CAPABILITY, Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response,
     SYMLINK_LIMIT, Time,
@@ -333,6 +334,13 @@ impl Inner {
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
         let nothing = size == 0 && !node.touched;
+        // Before anything is said or done: one disk may have longer files than another.
+        if let Some(layout) = node.layout()
+            && size > node.size
+            && size <= FILE_BYTES
+        {
+            self.subfiles()?.check(inode, layout, size)?;
+        }
         let _turn = self.take_turn(inode)?;
         let (caller, place) = (caller.clone(), place.clone());
         let (inode, node) = self.queue.run(move |txn| {

@@ -9,15 +9,13 @@ use trireme_meta::{Manager, Subfiles};
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_partition::Partition;
 use trireme_proto::key::Rights;
-use trireme_proto::message::io::Stat;
+use trireme_proto::limits::ANY_DISK_BYTES;
+use trireme_proto::message::io::{Seek, Stat};
 use trireme_proto::message::meta::{ClusterMap, Layout};
 use trireme_proto::{Header, Key, Op};
 
 /// Patience with one I/O server; what it did not do stays on the to-do list.
 const CALL_TIME: Duration = Duration::from_secs(10);
-
-/// Subfiles up to this length are possible on any disk: no file system in use has less.
-const ANY_DISK: u64 = (1 << 32) - 1;
 
 /// Connections to the I/O servers of the cluster map.
 pub struct IoServers {
@@ -137,29 +135,45 @@ impl Subfiles for IoServers {
         Ok(())
     }
 
-    fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
+    fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
         let partition = partition(layout)?;
-        let deadline = Deadline::after(CALL_TIME);
         let bytes = |part| {
             partition
                 .part(part)
                 .map_or(0, |part| part.bytes_in(0..size))
         };
-        let cut = |part, pool: &Pool, only_ask: u64| {
+        if (0..layout.servers.len() as u32).all(|part| bytes(part) <= ANY_DISK_BYTES) {
+            return Ok(());
+        }
+        let deadline = Deadline::after(CALL_TIME);
+        let body = trireme_proto::encode(&Seek::Reach);
+        self.on_all(layout, |part, pool| {
+            pool.with(deadline, |connection| {
+                let mut header = self.header(Op::SEEK, inode, Rights::NONE);
+                header.offset.set(bytes(part));
+                connection
+                    .call(&mut header, &body, &[], &mut [], deadline)
+                    .map(|_| ())
+            })
+        })?;
+        Ok(())
+    }
+
+    fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
+        let partition = partition(layout)?;
+        let deadline = Deadline::after(CALL_TIME);
+        self.on_all(layout, |part, pool| {
+            let bytes = partition
+                .part(part)
+                .map_or(0, |part| part.bytes_in(0..size));
             pool.with(deadline, |connection| {
                 let mut header = self.header(Op::TRUNCATE, inode, Rights::WRITE);
-                header.length.set(bytes(part));
-                header.offset.set(only_ask);
+                header.length.set(bytes);
                 connection
                     .call(&mut header, &[], &[], &mut [], deadline)
                     .map(|_| ())
             })
-        };
-        // One disk may have longer files than another: nothing is cut before all of them agree.
-        if (0..layout.servers.len() as u32).any(|part| bytes(part) > ANY_DISK) {
-            self.on_all(layout, |part, pool| cut(part, pool, 1))?;
-        }
-        self.on_all(layout, |part, pool| cut(part, pool, 0))?;
+        })?;
         Ok(())
     }
 

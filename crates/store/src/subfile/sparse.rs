@@ -39,7 +39,6 @@ impl Subfile {
         if keep_size || what == Allocation::Punch {
             flags |= FallocateFlags::KEEP_SIZE;
         }
-        self.check_end(offset + length)?;
         if what == Allocation::Reserve {
             self.check_space(length)?;
         }
@@ -51,18 +50,6 @@ impl Subfile {
                 self.write_zeros(keep_size || what == Allocation::Punch, offset, length)
             }
             Err(error) => Err(StoreError::io("allocate", &self.path)(error.into())),
-        }
-    }
-
-    /// `EFBIG` where the disk's file system has no files as long as `end`, without trying to make one. It
-    /// tells how long they may be by where it lets one seek to.
-    pub fn check_end(&self, end: u64) -> Result<(), StoreError> {
-        match seek(self.file(), SeekFrom::Start(end)) {
-            Err(Errno::INVAL) => {
-                let named = StoreError::io("reach that far in", &self.path);
-                Err(named(Errno::FBIG.into()))
-            }
-            _ => Ok(()),
         }
     }
 

@@ -8,8 +8,7 @@ use trireme_proto::{Refusal, Rights, refusal::errno};
 use super::{Call, check_range};
 use crate::io::{refusal, session::Session};
 
-/// Sets the size to the header's `length`; a subfile that is to be empty is not made for it. With an
-/// `offset` it only says whether its disk has files that long.
+/// Sets the size to the header's `length`; a subfile that is to be empty is not made for it.
 pub fn run(
     call: &Call<'_>,
     session: &mut Session,
@@ -31,10 +30,8 @@ pub fn run(
         let why = "nobody waits for this any more";
         return Err(Refusal::new(errno::ETIMEDOUT, why));
     }
-    match subfile {
-        Some(subfile) if header.offset.get() > 0 => subfile.check_end(size).map_err(refusal)?,
-        Some(subfile) => subfile.truncate(size).map_err(refusal)?,
-        None => {}
+    if let Some(subfile) = subfile {
+        subfile.truncate(size).map_err(refusal)?;
     }
     Ok(link.reply(header.reply()))
 }
