@@ -268,7 +268,7 @@ fn a_file_without_a_name_goes_with_its_mount() {
     let make = || {
         let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
         let file = rustix::fs::open(&place, flags, rustix::fs::Mode::RUSR).unwrap();
-        rustix::io::pwrite(&file, &[7; 200_000], 0).unwrap();
+        rustix::io::pwrite(&file, &vec![7; 200_000], 0).unwrap();
         file
     };
     let (named, lost) = (make(), make());
