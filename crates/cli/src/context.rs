@@ -13,6 +13,9 @@ pub struct Context {
     /// Print data as JSON; set from the command's own `--json`.
     #[arg(skip)]
     pub json: bool,
+    /// The command line, for a process that goes on with it.
+    #[arg(skip)]
+    pub words: Vec<std::ffi::OsString>,
     /// Seconds after which a call that gets no answer fails
     #[arg(
         long,

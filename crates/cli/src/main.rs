@@ -2,6 +2,7 @@
 
 mod command;
 mod context;
+mod mount_helper;
 mod name;
 mod output;
 
@@ -63,8 +64,19 @@ enum Command {
 fn main() -> std::process::ExitCode {
     // A reader that closes its end (`trireme ls | head`) ends us as it ends any other program.
     restore_sigpipe();
-    let cli = Cli::parse();
-    let context = cli.context;
+    let words = std::env::args_os().collect();
+    let is_command = |word: &std::ffi::OsStr| Cli::command().find_subcommand(word).is_some();
+    let words = match mount_helper::translate(words, is_command) {
+        Ok(Some(words)) => words,
+        Ok(None) => return std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("trireme: {}", output::error(&error));
+            return std::process::ExitCode::FAILURE;
+        }
+    };
+    let cli = Cli::parse_from(&words);
+    let mut context = cli.context;
+    context.words = words;
     let result = match cli.command {
         Command::Advise(args) => command::advise::run(&args),
         Command::Demo(args) => command::demo::run(&args),

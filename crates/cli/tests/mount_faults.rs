@@ -259,6 +259,39 @@ fn a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind() {
     sea.check();
 }
 
+/// A file without a name outlives the manager's death, and goes with the mount that has it open.
+#[test]
+fn a_file_without_a_name_goes_with_its_mount() {
+    let test = "a_file_without_a_name_goes_with_its_mount";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let (place, client) = (sea.mount(&[]), sea.client());
+    let make = || {
+        let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
+        let file = rustix::fs::open(&place, flags, rustix::fs::Mode::RUSR).unwrap();
+        rustix::io::pwrite(&file, &vec![7; 200_000], 0).unwrap();
+        file
+    };
+    let (named, lost) = (make(), make());
+    sea.local.kill_manager();
+    sea.local.restart_manager().unwrap();
+    let from = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&named));
+    let follow = rustix::fs::AtFlags::SYMLINK_FOLLOW;
+    let (here, to) = (rustix::fs::CWD, place.join("named"));
+    rustix::fs::linkat(here, from, here, &to, follow).unwrap();
+    let pending = || client.namespace().reap().unwrap();
+    assert_eq!(pending(), 1, "the one without a name");
+    sea.check();
+    sea.process(0).kill().unwrap();
+    sea.process(0).wait().unwrap();
+    drop((named, lost));
+    // When its lease is over.
+    wait_until("its bytes are gone", || pending() == 0);
+    let found = trireme::strays::find_strays(&client).unwrap();
+    assert!(found.strays.is_empty());
+    assert_eq!(client.stat("/named").unwrap().attr.size, 200_000);
+    sea.check();
+}
+
 /// Whatever happens to the test, nothing stays mounted.
 struct Gone<'a>(&'a Path);
 

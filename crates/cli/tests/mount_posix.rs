@@ -45,6 +45,18 @@ const RULES: &[&str] = &[
     "mkdir d 755; put a x; rename d a exchange; stat a; get d; mkdir e 755; rename a e/a; stat e; stat .; rename e/a d exchange; stat e; get e/a; stat d",
     "put a 1; link a b; rename a b; stat a; stat b; put c 2; link c d; rename a d; stat b; stat c",
     "mkdir d 755; chown d 1001 1001; mkdir o 777; as 1001 1001; mkdir d/m 755; rename d/m o/m; as 1002 1002; rename o/m o/n; mkdir o/q 755; rename o/n d/n",
+    // Whiteouts, which anybody may leave.
+    "put a 1; rename a b whiteout; stat a; get b; ls .; put c 2; rename c b whiteout noreplace; rename c d whiteout noreplace; stat c; get d; rename b d whiteout; get d; stat b; rename d b whiteout exchange; rename x y whiteout; rename a e whiteout; stat e; stat a; unlink a; stat a",
+    "mkdir d 2777; chown d 0 1009; chmod d 2777; as 1001 1001; put d/a x; rename d/a d/b whiteout; stat d/a; mkdir d/e 755; rename d/e d/f whiteout; stat d/e; stat d/f; stat d; mknod d/w whiteout 644; stat d/w; mkdir d/g 755; rename d/g d/h; link d/b d/i; rename d/b d/i whiteout; stat d/b; ls d; as 0 0; mkdir t 1777; put t/a x; as 1001 1001; rename t/a t/b whiteout; rename t/a d/z whiteout",
+    "mkdir d 755; mkdir e 755; mkdir d/s 755; put d/a x; rename d/s e/s whiteout; stat d; stat e; rename d/a e/a whiteout; ls d; ls e; unlink d/a; unlink d/s; rmdir d",
+    // Files without a name.
+    "hold h . rw,tmpfile; fstat h; write h hello; pread h 0 9; fstat h; ls .; linkfd h a; stat a; get a; fstat h; linkfd h b; stat a; unlink a; unlink b; fstat h; linkfd h c; stat c; pread h 0 9; drop h; ls .",
+    "hold h . w,tmpfile,excl; write h x; linkfd h a; fstat h; drop h; hold h . r,tmpfile; hold h nothing rw,tmpfile; put f x; hold h f rw,tmpfile; hold h . w,tmpfile; write h one; drop h; ls .; hold h f rw; unlink f; linkfd h g; fstat h",
+    "mkdir d 2775; chown d 0 1009; chmod d 2775; as 1001 1001; hold h d rw,tmpfile; as 1001 1001 1009; hold h d rw,tmpfile; fstat h; write h x; linkfd h d/a; stat d/a; as 0 0; mkdir e 700; as 1001 1001; hold k . rw,tmpfile; linkfd k e/a; linkfd k b; linkfd k b; get b; fstat k",
+    "hold h . rw,tmpfile; fchmod h 600; ftruncate h 100; pwrite h 50 x; fstat h; hold k . rw,tmpfile; copy h k 0 0 100; fstat k; linkfd k a; drop k; drop h; stat a; rename a b; get b",
+    // File handles, also when the kernel has forgotten what they lead to.
+    "put a hello; handle n a; mkdir d 755; put d/b x; handle m d/b; handle k d; symlink a l; handle s l; handle z .; forget; byhandle h n r; pread h 0 9; fstat h; drop h; forget; byhandle h m rw; pwrite h 0 y; drop h; get d/b; rename d/b c; rename d e; forget; byhandle h m r; pread h 0 9; byhandle h k r,dir; fstat h; drop h; byhandle h z r,dir; fstat h; byhandle h s r; unlink a; forget; byhandle h n r; put a again; byhandle h n r; handle n nothing",
+    "put a x; handle n a; hold h a r; unlink a; byhandle k n r; fstat k; drop k; drop h; forget; byhandle k n r; put a x; handle n a; as 1001 1001; byhandle k n r; as 0 0; mkdir d 755; handle m d; rmdir d; forget; byhandle k m r,dir",
     // Unlinked, and still open.
     "hold h a rw,creat; write h hello; link a b; unlink a; fstat h; unlink b; fstat h; pread h 0 10; pwrite h 5 world; pread h 0 20; ftruncate h 3; fstat h; fchmod h 600; fstat h; put a other; get a; pread h 0 9; drop h; get a",
     "put a first; hold h a r; put b second; rename b a; pread h 0 9; fstat h; get a; drop h; get a",
@@ -60,9 +72,20 @@ const RULES: &[&str] = &[
     "hold h a rw,creat; fallocate h plain 0 200000; fstat h; fallocate h keep 200000 400000; fstat h; pwrite h 0 data; pwrite h 150000 more; fallocate h punch 0 100; pread h 0 8; fallocate h zero 149999 3; pread h 149990 20; fallocate h zero 190000 90000; fstat h; fallocate h zerokeep 270000 100000; fstat h; fallocate h plain 0 0",
     "hold h a rw,creat; ftruncate h 1048576; seekdata h 0; seekhole h 0; pwrite h 524288 x; seekdata h 0; seekhole h 524288; seekdata h 530000; seekhole h 1048576; seekdata h 1048576; seekdata h 2000000; pwrite h 0 y; seekdata h 0; seekhole h 0",
     "hold h a rw,creat; write h 0123456789; hold k b rw,creat; copy h k 2 0 5; pread k 0 20; copy h k 0 100 100; fstat k; copy h k 50 0 10; copy h h 0 20 5; pread h 0 40; fstat h",
+    // More than a file can have: nothing of it is done.
+    "put a hello; truncate a 1125899906842624; stat a; truncate a 4611686018427387904; truncate a 9223372036854775807; stat a; get a; hold h a rw; ftruncate h 1125899906842624; ftruncate h 4611686018427387904; ftruncate h 9223372036854775807; fstat h; pread h 0 9; truncate a 3; get a",
+    "put a hello; hold h a w; pwrite h 9223372036854775803 abcd; pwrite h 9223372036854775803 abcde; pwrite h 4611686018427387904 x; pwrite h 1125899906842624 x; fstat h; hold k a rw; pwrite k 9223372036854775803 abcd; pwrite k 4611686018427387904 x; pwrite k 1125899906842624 x; fstat k; drop h; drop k; stat a; get a",
+    "put a hello; hold h a rw; pread h 9223372036854775803 4; pread h 9223372036854775803 5; pread h 4611686018427387904 5; seekdata h 9223372036854775800; seekhole h 9223372036854775800; seekdata h 1125899906842624; fstat h",
+    "put a hello; hold h a rw; fallocate h plain 1125899906842624 10; fallocate h plain 4611686018427387904 10; fallocate h plain 9223372036854775788 10; fallocate h plain 9223372036854775803 10; fallocate h plain 0 1125899906842624; fallocate h keep 1125899906842624 10; fallocate h punch 1125899906842624 10; fallocate h zero 1125899906842624 10; fstat h; pread h 0 9",
     // Extended attributes.
     "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x",
     "put a x; chmod a 600; setxattr a user.one 1; setxattr a trusted.t 1; as 1001 1001; getxattr a user.one; setxattr a user.two x; listxattr a; getxattr a trusted.t; setxattr a trusted.u x; as 0 0; listxattr a; symlink a l; setxattr l user.x y; mkdir d 755; setxattr d user.x y; getxattr d user.x; mknod f fifo 644; setxattr f user.x y",
+    // File capabilities go when a file is written, cut or given away, by whomever.
+    "put a x; setcap a; hascap a; append a y; hascap a; setcap a; hold h a w; write h z; hascap a; setcap a; hascap a; write h q; hascap a; drop h; hold h a w; write h z; setcap a; drop h; hascap a; put a new; hascap a",
+    "put a xyz; hold k a rw; setcap a; pwrite k 0 m; hascap a; setcap a; pread k 0 3; hascap a; ftruncate k 1; hascap a; setcap a; truncate a 2; hascap a; setcap a; fallocate k plain 0 10; hascap a; setcap a; fallocate k punch 0 1; hascap a; hold j b rw,creat; write j bytes; setcap a; copy j k 0 0 3; hascap a; setcap a; open a w,trunc 0; hascap a",
+    "put a xyz; hold h a w; setcap a; ftruncate h 1; hascap a; setcap a; fallocate h plain 0 10; hascap a; hold j b rw,creat; write j bytes; setcap a; copy j h 0 0 3; hascap a; fsync h; setcap a; fsync h; hascap a",
+    "put a x; setcap a; chown a 1001 -1; hascap a; setcap a; chown a -1 -1; hascap a; setcap a; chmod a 755; hascap a; utimens a 1 2; hascap a; link a b; hascap b; rename b c; hascap c; setxattr a user.x y; hascap a; delxattr a security.capability; hascap a",
+    "put a x; chmod a 6777; setcap a; append a y; stat a; hascap a; setcap a; as 1001 1001; setcap a; hascap a; append a z; stat a; hascap a; as 0 0; chmod a 6777; setcap a; as 1001 1001; hold h a rw; pwrite h 0 q; stat a; hascap a; as 0 0; setcap a; as 1001 1001; truncate a 1; hascap a; as 0 0; setcap a; as 1001 1001; delxattr a security.capability; hascap a",
     // Times given by hand.
     "put a x; utimens a 100 200; times a; utimens a omit 300; times a; utimens a 400 omit; times a; utimens a -5 4294967300; times a; symlink a l; utimens l 7 8; times l; times a; mkdir d 755; utimens d 1 2; times d",
     "put a x; chown a 1001 1001; as 1001 1001; utimens a 1 2; times a; as 1002 1002; utimens a now now; as 0 0; chmod a 666; as 1002 1002; utimens a now now; utimens a 3 4; utimens a now omit; utimens a omit omit",
@@ -102,6 +125,11 @@ const TIMES: &[(&str, &str, &str)] = &[
         "b",
         "copy h k 0 0 3",
     ),
+    ("mkdir d 755", "d", "hold h d rw,tmpfile"),
+    ("hold h . rw,tmpfile; linkfd h a", "a", "linkfd h b"),
+    ("mkdir d 755; hold h d rw,tmpfile", "d", "linkfd h d/a"),
+    ("mkdir d 755; put d/a x", "d", "rename d/a d/b whiteout"),
+    ("put a x; setcap a", "a", "append a y"),
     ("symlink a l", "l", "readlink l"),
     ("symlink a l", "l", "stat l"),
     ("mkdir d 755", "d", "put d/a x"),

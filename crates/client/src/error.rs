@@ -44,6 +44,9 @@ pub enum Error {
     /// An argument that makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// Beyond the end of the largest file.
+    #[error("{0}")]
+    TooLarge(String),
     /// A partition that makes no sense.
     #[error(transparent)]
     Partition(#[from] trireme_partition::Error),
@@ -65,6 +68,7 @@ impl Error {
             Error::NoCluster { .. } | Error::Descriptor { .. } => errno::ENOENT,
             Error::NoServer(_) => errno::EIO,
             Error::Invalid(_) | Error::Partition(_) => errno::EINVAL,
+            Error::TooLarge(_) => errno::EFBIG,
             Error::Local { source, .. } => source.raw_os_error().unwrap_or(errno::EIO),
         }
     }

@@ -2,6 +2,7 @@
 
 mod close;
 mod lent;
+mod reach;
 mod sparse;
 mod stream;
 
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use trireme_net::{Deadline, NetError, Pool};
 use trireme_partition::{Part, Partition};
 use trireme_policy::transfer::Striped;
+use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{Layout, Opened};
 use trireme_proto::{Header, Op};
 use zerocopy::little_endian::U64;
@@ -26,9 +28,6 @@ const SMALL: usize = 64 << 10;
 
 /// Vectored requests up to this size are gathered into one; longer slices go one by one.
 const GATHER: usize = 1 << 20;
-
-/// Where a file ends at the latest.
-const FILE_BYTES: u64 = 1 << 62;
 
 /// An open file. All calls with offsets take `&self`: threads can share it.
 #[derive(Debug)]
@@ -47,6 +46,7 @@ pub(crate) struct Inner {
     transfer: Mutex<TransferOptions>,
     lent_to_read: lent::Lent,
     lent_to_write: lent::Lent,
+    reach: reach::Reach,
     /// Per server, the incarnation that everything not yet synced went to; 0: not heard yet.
     seen: Vec<AtomicU64>,
     /// End of the furthest byte that this opening wrote.
@@ -89,6 +89,7 @@ impl File {
                 opened,
                 lent_to_read: lent::Lent::new(servers.len(), false),
                 lent_to_write: lent::Lent::new(servers.len(), true),
+                reach: reach::Reach::new(servers.len()),
                 layout,
                 servers,
                 parts,
@@ -375,11 +376,12 @@ impl Inner {
         buffer: &mut [u8],
         offset: u64,
     ) -> Result<usize> {
-        let length = buffer.len() as u64;
-        check_range(offset, length)?;
+        // What lies beyond the largest file is beyond the end of this one.
+        let length = (buffer.len() as u64).min(FILE_BYTES.saturating_sub(offset));
         if length == 0 {
             return Ok(0);
         }
+        let buffer = &mut buffer[..length as usize];
         if options.lend && self.lent_to_read.read(self, buffer, offset) {
             return Ok(buffer.len());
         }
@@ -458,6 +460,7 @@ impl Inner {
         if length == 0 {
             return Ok(());
         }
+        self.check_reach(offset, length)?;
         self.wrote.store(true, Ordering::Relaxed);
         let lend = options.lend;
         if !(lend && self.lent_to_write.write(self, buffer, offset)) {
@@ -559,10 +562,11 @@ impl Inner {
     }
 }
 
+/// Refuses ranges that no file can have.
 fn check_range(offset: u64, length: u64) -> Result<()> {
-    if offset > FILE_BYTES || length > FILE_BYTES {
-        return Err(Error::Invalid(format!(
-            "offset {offset} and length {length} are beyond the largest file"
+    if offset > FILE_BYTES || length > FILE_BYTES - offset {
+        return Err(Error::TooLarge(format!(
+            "{length} bytes at offset {offset}: a file has at most {FILE_BYTES} bytes"
         )));
     }
     Ok(())

@@ -294,3 +294,57 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
         }
     }
 }
+
+/// The longest file that the disk of `dir` has.
+fn longest(dir: &std::path::Path) -> u64 {
+    let file = std::fs::File::create(dir.join("long")).unwrap();
+    let (mut possible, mut too_long) = (0, i64::MAX as u64);
+    while possible + 1 < too_long {
+        let middle = possible + (too_long - possible) / 2;
+        if file.set_len(middle).is_ok() {
+            possible = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    possible
+}
+
+#[test]
+fn what_a_disk_cannot_hold_changes_nothing_on_any() {
+    const UNIT: u64 = 65536;
+    const EFBIG: i32 = 27;
+    let local = tempfile::tempdir().unwrap();
+    // Whole rows of stripe units that four such disks have; some have longer files than ours can be.
+    let rows = (longest(local.path()) / UNIT).min((1 << 60) / UNIT);
+    let end = rows * UNIT * 4;
+    each_transport(|cluster| {
+        let file = small_units(cluster, "/f", UNIT);
+        file.write_at(b"hello", 0).unwrap();
+        let data = bytes(7, 4 * UNIT as usize);
+        let half = 2 * UNIT;
+        let reserve = trireme_proto::message::io::Allocate::Reserve { keep_size: false };
+        for _ in 0..2 {
+            // The first half is possible.
+            let refused = file.write_at(&data, end - half).unwrap_err();
+            assert_eq!(refused.errno(), EFBIG, "{refused}");
+            let refused = file.allocate(reserve, end - half, 4 * UNIT).unwrap_err();
+            assert_eq!(refused.errno(), EFBIG, "{refused}");
+            for size in [end + 4 * UNIT, i64::MAX as u64] {
+                let refused = file.set_len(size).unwrap_err();
+                assert_eq!(refused.errno(), EFBIG, "{refused}");
+            }
+            assert_eq!(file.size().unwrap(), 5);
+            assert_eq!(cluster.stat("/f").unwrap().attr.size, 5);
+        }
+        file.write_at(&data[..half as usize], end - half).unwrap();
+        assert_eq!(file.size().unwrap(), end);
+        let mut back = vec![0; half as usize];
+        file.read_exact_at(&mut back, end - half).unwrap();
+        assert_eq!(back, data[..half as usize]);
+        file.set_len(5).unwrap();
+        assert_eq!(file.size().unwrap(), 5);
+        // Far beyond there is nothing to read, and that is no error.
+        assert_eq!(file.read_at(&mut back, u64::MAX / 2 - 9).unwrap(), 0);
+    });
+}

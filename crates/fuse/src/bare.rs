@@ -43,9 +43,8 @@ impl Bare {
             &dir,
             MountOptions {
                 source: "trireme-bare",
-                allow_other: false,
                 read_only: true,
-                default_permissions: false,
+                ..MountOptions::default()
             },
         )?;
         let buffer = Box::leak(vec![0; SLOT * 16].into_boxed_slice());

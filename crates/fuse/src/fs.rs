@@ -5,6 +5,7 @@ mod attribute;
 mod behind;
 mod cache;
 mod caller;
+mod capability;
 mod data;
 mod directory;
 mod handle;
@@ -14,6 +15,7 @@ mod node;
 mod open;
 mod refill;
 mod sparse;
+mod tmpfile;
 mod xattr;
 
 use std::sync::{Arc, OnceLock};
@@ -103,6 +105,7 @@ impl FileSystem for Fs {
     fn features(&self) -> u64 {
         init::ASYNC_READ
             | init::POSIX_LOCKS
+            | init::EXPORT_SUPPORT
             | init::FLOCK_LOCKS
             | init::EXPLICIT_INVAL_DATA
             | init::DO_READDIRPLUS
@@ -155,6 +158,7 @@ impl FileSystem for Fs {
             op::LINK => fs.link(&request, reply),
             op::OPEN => fs.open(&request, reply),
             op::CREATE => fs.create(&request, reply),
+            op::TMPFILE => fs.tmpfile(&request, reply),
             op::READ => fs.read(&request, reply),
             op::WRITE => fs.write(&request, reply),
             op::FLUSH => fs.flush(&request, reply),

@@ -10,6 +10,6 @@ pub mod device;
 pub mod request;
 pub mod session;
 
-pub use device::{Device, MountOptions, READ_AHEAD, set_read_ahead, unmount};
+pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use request::{Notifier, Reply, Request, split_name};
 pub use session::{FileSystem, SLOT, Session, THREADS};

@@ -23,6 +23,12 @@ pub struct Options {
     pub read_only: bool,
     /// Reading leaves access times alone.
     pub no_atime: bool,
+    /// Set-id bits of programs count for nothing.
+    pub no_suid: bool,
+    /// Device nodes cannot be opened.
+    pub no_dev: bool,
+    /// Programs cannot be started from it.
+    pub no_exec: bool,
     /// How far the kernel reads ahead, in bytes; more than 128 KiB needs root.
     pub read_ahead: usize,
 }
@@ -35,8 +41,32 @@ impl Default for Options {
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
             no_atime: false,
+            no_suid: false,
+            no_dev: false,
+            no_exec: false,
             read_ahead: kernel::READ_AHEAD,
         }
+    }
+}
+
+impl Options {
+    fn for_kernel(&self) -> MountOptions<'static> {
+        MountOptions {
+            source: "trireme",
+            allow_other: self.allow_other,
+            default_permissions: true,
+            read_only: self.read_only,
+            no_atime: self.no_atime,
+            no_suid: self.no_suid,
+            no_dev: self.no_dev,
+            no_exec: self.no_exec,
+        }
+    }
+
+    /// Changes what the kernel knows of a mount that is there, whichever process serves it: whether it is
+    /// read-only, and what it does not let programs do. Needs root.
+    pub fn change(&self, dir: &Path) -> io::Result<()> {
+        kernel::remount(dir, self.for_kernel())
     }
 }
 
@@ -64,15 +94,7 @@ impl Mount {
             ..*cluster.options()
         });
         let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
-        let device = Device::mount(
-            &dir,
-            MountOptions {
-                source: "trireme",
-                allow_other: options.allow_other,
-                read_only: options.read_only,
-                default_permissions: true,
-            },
-        )?;
+        let device = Device::mount(&dir, options.for_kernel())?;
         let session = Session::start(device, fs, buffer)?;
         let mount = Mount { session, dir };
         if !mount.session.wait_ready() {

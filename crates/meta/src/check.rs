@@ -167,11 +167,11 @@ impl Check<'_, '_> {
         self.each(b't', |check, key, value| {
             let id = key::number(key).unwrap_or(0);
             let todo = decode::<Todo>("to-do entry", value)?;
-            if todo == Todo::Remove {
+            if todo.removes() {
                 check.todo.insert(id);
             }
             let named = check.names.contains_key(&id);
-            if todo == Todo::Remove && named {
+            if todo.removes() && named {
                 let what = format!("inode {id} has a name and is on the list for removal");
                 if check.problem(
                     what,

@@ -8,6 +8,7 @@ mod janitor;
 mod listing;
 mod lock;
 mod open_file;
+mod unnamed;
 
 use crate::cache::Cache;
 use crate::failure::{Errno, Failure};
@@ -43,6 +44,8 @@ pub(crate) const NUMBERS_LIMIT: usize = 16_384;
 pub trait Subfiles: Send + Sync + 'static {
     /// Removes a file's subfiles; one that is not there is no error.
     fn remove(&self, inode: u64, layout: &Layout) -> Result<(), Failure>;
+    /// Whether all servers' disks have files as long as one of `size` bytes would be there; changes nothing.
+    fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
     /// Gives every subfile the length that a file of `size` bytes has there.
     fn truncate(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
     /// The file's size, from its subfiles.
@@ -448,16 +451,7 @@ impl Inner {
                 },
                 |result| done(result.map(Response::Entry)),
             ),
-            Request::Link { from, to } => self.change(
-                client,
-                serial,
-                caller,
-                move |txn, context| {
-                    let (id, node) = create::link(txn, context, &from, &to)?;
-                    Ok(node.entry(id))
-                },
-                |result| done(result.map(Response::Entry)),
-            ),
+            Request::Link { from, to } => self.link(client, serial, caller, from, to, done),
             Request::Unlink { place } => {
                 let inner = self.clone();
                 self.change(
@@ -515,6 +509,16 @@ impl Inner {
                 self.open_file(
                     client, serial, caller, open, place, access, create, exclusive, done,
                 );
+            }
+            Request::OpenUnnamed {
+                open,
+                place,
+                access,
+                mode,
+                linkable,
+            } => {
+                let how = (mode, linkable);
+                self.open_unnamed(client, serial, caller, open, place, access, how, done);
             }
             Request::Reopen {
                 open,

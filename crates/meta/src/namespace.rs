@@ -4,6 +4,7 @@
 //! [`Read`]; functions that change take a [`Txn`]. Each is atomic because its transaction is.
 
 pub mod attribute;
+pub mod capability;
 pub mod create;
 pub mod directory;
 pub mod layout;
@@ -11,6 +12,7 @@ pub mod path;
 pub mod permission;
 pub mod remove;
 pub mod rename;
+pub mod unnamed;
 pub mod xattr;
 
 use crate::failure::{Errno, Failure};

@@ -144,6 +144,15 @@ pub enum Todo {
     Remove,
     /// Cut or extend all subfiles to what this file size gives.
     Truncate(u64),
+    /// The file has had no name yet: as `Remove`, unless it gets one first.
+    Unnamed,
+}
+
+impl Todo {
+    /// The file goes when nobody has it open.
+    pub fn removes(&self) -> bool {
+        matches!(self, Self::Remove | Self::Unnamed)
+    }
 }
 
 /// Encodes a record.

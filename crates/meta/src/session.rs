@@ -67,6 +67,8 @@ pub struct Sessions {
     coming: HashMap<(u64, u64), u64>,
     // Unlinked files whose subfiles are being removed right now: not to be opened any more.
     reaping: HashSet<u64>,
+    // Files that are about to get their first name, and how many times: not to be removed.
+    naming: HashMap<u64, usize>,
     locks: Locks,
     // Who waits for a lock of whom, and when it last asked.
     waits: HashMap<(u64, u64), Wait>,
@@ -97,6 +99,7 @@ impl Sessions {
             files: HashMap::new(),
             coming: HashMap::new(),
             reaping: HashSet::new(),
+            naming: HashMap::new(),
             locks: Locks::default(),
             waits: HashMap::new(),
             waiting: Waiting::default(),
@@ -392,18 +395,43 @@ impl Sessions {
         self.coming.remove(&(client, number));
     }
 
-    /// Says that a file's subfiles are about to be removed; false when somebody has it open.
+    /// Says that a file's subfiles are about to be removed; false when somebody has it open, or is
+    /// removing them already.
     pub fn begin_reaping(&mut self, inode: u64) -> bool {
-        if self.in_grace() || self.files.contains_key(&inode) {
+        // One that is about to be opened may have been made for that, without a name.
+        let wanted = self.files.contains_key(&inode)
+            || self.naming.contains_key(&inode)
+            || self.coming.values().any(|coming| *coming == inode);
+        if self.in_grace() || wanted {
             return false;
         }
-        self.reaping.insert(inode);
-        true
+        // Not twice: a sweep that somebody asked for meets the janitor's own.
+        self.reaping.insert(inode)
     }
 
     /// Removal is over, successful or not.
     pub fn end_reaping(&mut self, inode: u64) {
         self.reaping.remove(&inode);
+    }
+
+    /// A file without a name is about to get one: it is not removed before [`Sessions::named`]. False when
+    /// it is being removed already.
+    pub fn begin_naming(&mut self, inode: u64) -> bool {
+        if self.reaping.contains(&inode) {
+            return false;
+        }
+        *self.naming.entry(inode).or_default() += 1;
+        true
+    }
+
+    /// It has got its name, or will not.
+    pub fn named(&mut self, inode: u64) {
+        if let Some(count) = self.naming.get_mut(&inode) {
+            *count -= 1;
+            if *count == 0 {
+                self.naming.remove(&inode);
+            }
+        }
     }
 
     /// Takes a lock.

@@ -82,6 +82,14 @@ fn a_truncation_that_failed_is_not_carried_out_later() {
 struct Hanging(std::sync::mpsc::Sender<()>);
 
 impl trireme_meta::Subfiles for Hanging {
+    fn check(
+        &self,
+        _: u64,
+        _: &trireme_proto::message::meta::Layout,
+        _: u64,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
     fn remove(&self, _: u64, _: &trireme_proto::message::meta::Layout) -> Result<(), Failure> {
         Ok(())
     }
@@ -185,6 +193,15 @@ struct Slow {
 }
 
 impl trireme_meta::Subfiles for Slow {
+    fn check(
+        &self,
+        _: u64,
+        _: &trireme_proto::message::meta::Layout,
+        _: u64,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn remove(
         &self,
         _: u64,

@@ -118,7 +118,7 @@ impl Op {
     /// Reserves, frees or zeroes a range of a subfile; body
     /// [`message::io::Allocate`](crate::message::io::Allocate).
     pub const ALLOCATE: Op = Op(0x0110);
-    /// The next data or hole of a subfile from `offset` on; body
+    /// The next data or hole of a subfile from `offset` on, or whether it can reach there; body
     /// [`message::io::Seek`](crate::message::io::Seek), answer in `length`.
     pub const SEEK: Op = Op(0x0111);
     /// Waits for all members of a group; body [`message::group::Join`](crate::message::group::Join).

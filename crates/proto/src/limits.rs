@@ -47,6 +47,14 @@ pub const PROGRESS_TIME: Duration = Duration::from_secs(2);
 /// Lanes that a member lends to each server: one for each buffer of the server's pipeline.
 pub const LANES: u32 = 2;
 
+/// Where a file ends at the latest: what `off_t` can say, with room so that no sum of offset and length
+/// overflows. What disks can hold is less, and their servers' word.
+pub const FILE_BYTES: u64 = 1 << 62;
+
+/// Subfiles up to this length are possible on any disk: no file system in use has less. Beyond it servers
+/// are asked before anything is written or cut.
+pub const ANY_DISK_BYTES: u64 = (1 << 32) - 1;
+
 /// Longest error sentence on the wire: for people, so a line or two.
 pub const REFUSAL_BYTES: usize = 1024;
 

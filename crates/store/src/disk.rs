@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use crate::label::{self, Label};
 use crate::{Event, Options, StoreError, Subfile};
 
@@ -35,7 +38,7 @@ pub(crate) struct Disk {
     open: Mutex<HashMap<u64, Slot>>,
     clock: AtomicU64,
     /// Held for the life of the process: two servers on one directory would be two truths.
-    _lock: File,
+    lock: File,
 }
 
 #[derive(Debug)]
@@ -123,7 +126,7 @@ impl Disk {
             label: Mutex::new(label),
             open: Mutex::new(HashMap::new()),
             clock: AtomicU64::new(0),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -234,6 +237,18 @@ impl Disk {
             }
         }
         Ok(())
+    }
+
+    /// `EFBIG` where the file system has no files as long as `end`, without trying to make one: it tells by
+    /// where it lets one seek to.
+    pub(crate) fn check_end(&self, end: u64) -> Result<(), StoreError> {
+        match rustix::fs::seek(&self.lock, SeekFrom::Start(end)) {
+            Err(Errno::INVAL) => {
+                let named = StoreError::io("keep a file that long in", &self.dir);
+                Err(named(Errno::FBIG.into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn space(&self) -> Result<Space, StoreError> {

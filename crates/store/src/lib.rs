@@ -108,6 +108,11 @@ impl Store {
             .map(|subfile| subfile.expect("made if missing"))
     }
 
+    /// Refuses, with `EFBIG`, an end that a subfile cannot have on its disk; nothing is made or changed.
+    pub fn check_end(&self, file: u64, end: u64) -> Result<(), StoreError> {
+        self.disk(file).check_end(end)
+    }
+
     /// Makes a subfile durable. When the kernel reports that it could not, everything not yet synced
     /// on this server counts as lost: the kernel says it once and then forgets.
     pub fn sync(&self, file: u64) -> Result<(), StoreError> {

@@ -41,6 +41,21 @@ pub struct Args {
     /// Reading leaves access times alone
     #[arg(long)]
     no_atime: bool,
+    /// Set-id bits of programs count for nothing
+    #[arg(long)]
+    no_suid: bool,
+    /// Device nodes cannot be opened
+    #[arg(long)]
+    no_dev: bool,
+    /// Programs cannot be started from it
+    #[arg(long)]
+    no_exec: bool,
+    /// Change a mount that is there: read-only or not, and the three above
+    #[arg(long)]
+    remount: bool,
+    /// Say nothing when it is mounted
+    #[arg(long, hide = true)]
+    quiet: bool,
     /// Where the mount writes what went wrong, when it does not stay here
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -56,11 +71,39 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         "--cache {}: between 0 and 3600 seconds",
         args.cache
     );
-    if args.foreground || args.notify {
+    if args.remount {
+        remount(args)
+    } else if args.foreground || args.notify {
         serve(context, args)
     } else {
         detach(context, args)
     }
+}
+
+fn options(args: &Args) -> Options {
+    let defaults = Options::default();
+    Options {
+        ttl: if args.no_cache {
+            Duration::ZERO
+        } else {
+            Duration::from_secs_f64(args.cache)
+        },
+        direct: args.no_cache,
+        allow_other: (defaults.allow_other || args.allow_other) && !args.only_me,
+        read_only: args.read_only,
+        no_atime: args.no_atime,
+        no_suid: args.no_suid,
+        no_dev: args.no_dev,
+        no_exec: args.no_exec,
+        ..defaults
+    }
+}
+
+fn remount(args: &Args) -> anyhow::Result<()> {
+    let dir = super::umount::mounted(&args.dir)?;
+    options(args)
+        .change(&dir)
+        .with_context(|| format!("cannot change the mount on {}", dir.display()))
 }
 
 fn serve(context: &Context, args: &Args) -> anyhow::Result<()> {
@@ -77,20 +120,7 @@ fn serve(context: &Context, args: &Args) -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .try_init();
     let cluster = context.connect()?;
-    let defaults = Options::default();
-    let options = Options {
-        ttl: if args.no_cache {
-            Duration::ZERO
-        } else {
-            Duration::from_secs_f64(args.cache)
-        },
-        direct: args.no_cache,
-        allow_other: (defaults.allow_other || args.allow_other) && !args.only_me,
-        read_only: args.read_only,
-        no_atime: args.no_atime,
-        ..defaults
-    };
-    let mount = Mount::start(&cluster, &args.dir, options)
+    let mount = Mount::start(&cluster, &args.dir, options(args))
         .with_context(|| format!("cannot mount on {}", args.dir.display()))?;
     if args.notify {
         println!("ready");
@@ -133,7 +163,7 @@ fn leave_terminal(args: &Args) -> anyhow::Result<()> {
 fn detach(context: &Context, args: &Args) -> anyhow::Result<()> {
     let dir = std::path::absolute(&args.dir)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).arg("--notify");
+    command.args(&context.words[1..]).arg("--notify");
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -146,6 +176,9 @@ fn detach(context: &Context, args: &Args) -> anyhow::Result<()> {
         // It has said why on the standard error that we share.
         let _ = child.wait();
         std::process::exit(1);
+    }
+    if args.quiet {
+        return Ok(());
     }
     if context.json {
         crate::output::print_json(&json!({ "dir": dir, "pid": child.id() }));

@@ -19,12 +19,7 @@ pub struct Args {
 
 /// Unmounts.
 pub fn run(_context: &Context, args: &Args) -> anyhow::Result<()> {
-    let dir = place(&args.dir)?;
-    anyhow::ensure!(
-        is_ours(&dir)?,
-        "{}: trireme is not mounted there",
-        dir.display()
-    );
+    let dir = mounted(&args.dir)?;
     match trireme_fuse::kernel::unmount(&dir, args.lazy) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => anyhow::bail!(
@@ -34,6 +29,17 @@ pub fn run(_context: &Context, args: &Args) -> anyhow::Result<()> {
         ),
         Err(error) => Err(error).with_context(|| format!("unmount {}", dir.display())),
     }
+}
+
+/// The real path of a directory on which trireme is mounted.
+pub fn mounted(dir: &Path) -> anyhow::Result<PathBuf> {
+    let dir = place(dir)?;
+    anyhow::ensure!(
+        is_ours(&dir)?,
+        "{}: trireme is not mounted there",
+        dir.display()
+    );
+    Ok(dir)
 }
 
 /// The directory's real path, without asking the mount itself, which may be dead.

@@ -14,7 +14,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::handle::{self, Handle};
+
 type Times = [(i64, u64); 3];
+
+const CAPABILITY: &str = "security.capability";
+/// `cap_net_raw=ep`, as the kernel stores it (revision 2).
+const SOME_RIGHTS: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Runs `script` in `roots`, one step in each in turn; gives one line per step.
 pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
@@ -24,6 +30,7 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
         let mut actor = Actor {
             roots,
             held: HashMap::new(),
+            handles: HashMap::new(),
             marks: HashMap::new(),
             turn: 0,
         };
@@ -57,6 +64,7 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
 struct Actor {
     roots: Vec<PathBuf>,
     held: HashMap<String, OwnedFd>,
+    handles: HashMap<String, Handle>,
     marks: HashMap<String, Times>,
     turn: usize,
 }
@@ -78,6 +86,7 @@ fn flags(text: &str) -> OFlags {
             "nofollow" => OFlags::NOFOLLOW,
             "dir" => OFlags::DIRECTORY,
             "nonblock" => OFlags::NONBLOCK,
+            "tmpfile" => OFlags::TMPFILE,
             other => panic!("no flag {other}"),
         }
     })
@@ -104,6 +113,7 @@ impl Actor {
     fn step(&mut self, step: &str) -> Result<String, Errno> {
         let words: Vec<&str> = step.split(' ').collect();
         let path = |index: usize| self.path(words[index]);
+        let here = self.path(".");
         match words[0] {
             "as" => {
                 let number = |index: usize| words[index].parse().unwrap();
@@ -120,11 +130,14 @@ impl Actor {
                 .into_owned()),
             "link" => done(rustix::fs::link(path(1), path(2))),
             "rename" => {
-                let flags = match words.get(3) {
-                    Some(&"noreplace") => RenameFlags::NOREPLACE,
-                    Some(&"exchange") => RenameFlags::EXCHANGE,
-                    _ => RenameFlags::empty(),
-                };
+                let flags = words[3..].iter().fold(RenameFlags::empty(), |all, word| {
+                    all | match *word {
+                        "noreplace" => RenameFlags::NOREPLACE,
+                        "exchange" => RenameFlags::EXCHANGE,
+                        "whiteout" => RenameFlags::WHITEOUT,
+                        other => panic!("no way to rename {other}"),
+                    }
+                });
                 done(rustix::fs::renameat_with(CWD, path(1), CWD, path(2), flags))
             }
             "mknod" => {
@@ -132,6 +145,7 @@ impl Actor {
                     "fifo" => (FileType::Fifo, 0),
                     "socket" => (FileType::Socket, 0),
                     "char" => (FileType::CharacterDevice, rustix::fs::makedev(1, 3)),
+                    "whiteout" => (FileType::CharacterDevice, 0),
                     "block" => (FileType::BlockDevice, rustix::fs::makedev(7, 200)),
                     _ => (FileType::RegularFile, 0),
                 };
@@ -299,6 +313,34 @@ impl Actor {
                 names.sort();
                 Ok(names.join(" "))
             }
+            "setcap" => {
+                let how = XattrFlags::empty();
+                done(rustix::fs::lsetxattr(
+                    path(1),
+                    CAPABILITY,
+                    &SOME_RIGHTS,
+                    how,
+                ))
+            }
+            "hascap" => {
+                let got = rustix::fs::lgetxattr(path(1), CAPABILITY, &mut [0u8; 64])?;
+                Ok(got.to_string())
+            }
+            "handle" => {
+                let found = handle::of(&path(2))?;
+                self.handles.insert(words[1].to_owned(), found);
+                Ok("ok".into())
+            }
+            "byhandle" => {
+                let fd = handle::open(&here, &self.handles[words[2]], flags(words[3]))?;
+                self.held.insert(words[1].to_owned(), fd);
+                Ok("ok".into())
+            }
+            "forget" => {
+                // The kernel lets go of names and inodes that nobody uses.
+                std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+                Ok("ok".into())
+            }
             "delxattr" => done(rustix::fs::lremovexattr(path(1), words[2])),
             _ => self.held_step(&words),
         }
@@ -316,6 +358,18 @@ impl Actor {
                 let mut bytes = vec![0; number(3) as usize];
                 let got = rustix::io::pread(fd, &mut bytes[..], number(2))?;
                 Ok(shown(&bytes[..got]))
+            }
+            "linkfd" => {
+                // By the descriptor's name in /proc, as its manual page says: no privilege is needed.
+                let from = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
+                let follow = AtFlags::SYMLINK_FOLLOW;
+                done(rustix::fs::linkat(
+                    CWD,
+                    from,
+                    CWD,
+                    self.path(words[2]),
+                    follow,
+                ))
             }
             "fstat" => Ok(describe(&rustix::fs::fstat(fd)?)),
             "ftruncate" => done(rustix::fs::ftruncate(fd, number(2))),

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod actor;
+pub mod handle;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

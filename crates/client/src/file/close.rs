@@ -43,6 +43,18 @@ impl File {
         self.inner.report_with(times, rest)
     }
 
+    /// Says that something is about to be written: what must not outlive that (file capabilities, and
+    /// set-id bits where the writer is not root) goes, before any byte changes.
+    pub fn will_write(&self) -> Result<Attr> {
+        let namespace = self.inner.cluster.namespace();
+        Ok(namespace.report_with(self.inner.opened.open, 0, true, None, false)?)
+    }
+
+    /// Whether the file carried capabilities when it was opened for writing.
+    pub fn had_capability(&self) -> bool {
+        self.inner.opened.capability
+    }
+
     /// Goes on writing after a rest.
     pub fn resume(&self) -> Result<()> {
         let namespace = self.inner.cluster.namespace();

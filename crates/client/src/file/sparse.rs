@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use trireme_proto::Op;
+use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::io::{Allocate, NO_DATA, Seek};
 
 use super::{File, check_range};
@@ -14,6 +15,7 @@ impl File {
     pub fn allocate(&self, what: Allocate, offset: u64, length: u64) -> Result<()> {
         check_range(offset, length)?;
         let inner = &self.inner;
+        inner.check_reach(offset, length)?;
         let ranges = inner
             .parts
             .iter()
@@ -63,7 +65,9 @@ impl File {
 
     /// The nearest that any server finds.
     fn seek(&self, what: Seek, offset: u64) -> Result<Option<u64>> {
-        check_range(offset, 0)?;
+        if offset > FILE_BYTES {
+            return Ok(None);
+        }
         let inner = &self.inner;
         let ranges = inner
             .parts

@@ -42,7 +42,7 @@ impl Namespace {
         create: Option<(u32, LayoutWish)>,
         exclusive: bool,
     ) -> Result<OpenFile, NetError> {
-        let open = self.shared.state.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = self.opening_number();
         let request = Request::Open {
             open,
             place,
@@ -50,6 +50,34 @@ impl Namespace {
             create,
             exclusive,
         };
+        self.open_by(request, open, access)
+    }
+
+    /// Makes a file without a name, by the rules of the directory at `place`, and opens it. It goes with
+    /// its last opening, unless it is `linkable` and gets a name before.
+    pub fn open_unnamed(
+        &self,
+        place: Place,
+        access: OpenMode,
+        mode: u32,
+        linkable: bool,
+    ) -> Result<OpenFile, NetError> {
+        let open = self.opening_number();
+        let request = Request::OpenUnnamed {
+            open,
+            place,
+            access,
+            mode,
+            linkable,
+        };
+        self.open_by(request, open, access)
+    }
+
+    fn opening_number(&self) -> u64 {
+        self.shared.state.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn open_by(&self, request: Request, open: u64, access: OpenMode) -> Result<OpenFile, NetError> {
         let opened = answer!(self.change(request)?, Response::Opened(opened) => opened)?;
         let inode = opened.entry.attr.inode;
         self.opens().insert(open, (inode, access));

@@ -54,6 +54,7 @@ impl Inner {
             if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
                 self.strip_set_id(&request.header, handle.inode)?;
             }
+            self.drop_capability(&handle)?;
             Ok((what, data, handle))
         });
         let (what, data, handle) = match taken {
@@ -184,6 +185,7 @@ impl Inner {
         from.behind.drain();
         to.behind.drain();
         let _awake = to.awake()?;
+        self.drop_capability(&to)?;
         let total = what.len.min(COPY_BYTES);
         let mut done = 0;
         while done < total {

@@ -54,11 +54,21 @@ impl Inner {
 
     pub(super) fn lookup(&self, request: &Request<'_>, reply: Reply) {
         let result = split_name(request.body).and_then(|(name, _)| {
+            let inode = request.header.nodeid;
+            // A file handle leads to an inode whatever it is, not to a name in a directory.
+            let place = match name {
+                b"." => Place::inode(inode),
+                name => Place::name(inode, name),
+            };
             let question = meta::Request::Lookup {
-                place: Place::name(request.header.nodeid, name),
+                place,
                 follow: false,
             };
             match self.ask(question)? {
+                // The kernel asks by a handle when it does not have the inode, so nobody here has it open.
+                Response::Entry(entry) if name == b"." && entry.attr.nlink == 0 => {
+                    Err(libc::ENOENT)
+                }
                 Response::Entry(entry) => Ok(entry),
                 other => unexpected(other),
             }
@@ -191,10 +201,13 @@ impl Inner {
             let (what, rest) = request.take::<RenameIn>()?;
             (what.newdir, 0, rest)
         };
+        const WHITEOUT_ONLY_NEW: u32 = libc::RENAME_WHITEOUT | libc::RENAME_NOREPLACE;
         let mode = match flags {
             0 => RenameMode::Replace,
             libc::RENAME_NOREPLACE => RenameMode::NoReplace,
             libc::RENAME_EXCHANGE => RenameMode::Exchange,
+            libc::RENAME_WHITEOUT => RenameMode::Whiteout { replace: true },
+            WHITEOUT_ONLY_NEW => RenameMode::Whiteout { replace: false },
             _ => return Err(libc::EINVAL),
         };
         let (from, rest) = split_name(rest)?;

@@ -45,6 +45,8 @@ pub(super) struct Node {
     pub fill: Option<Arc<Fill>>,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
+    /// It may carry file capabilities, which must go before anything is written.
+    pub capability: bool,
     /// Its writes that are under way.
     pub behind: Arc<Behind>,
 }
@@ -97,6 +99,7 @@ impl Nodes {
                 past_cache: Written::default(),
                 fill: None,
                 grant: None,
+                capability: false,
                 behind: Arc::default(),
             };
             table.insert(attr.inode, node);

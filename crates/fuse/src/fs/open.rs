@@ -19,7 +19,7 @@ use crate::kernel::{Reply, Request, split_name};
 /// The kernel's flag for an opening on behalf of execve, which needs no permission to read.
 const FMODE_EXEC: u32 = 0x20;
 
-fn access(flags: u32) -> OpenMode {
+pub(super) fn access(flags: u32) -> OpenMode {
     match flags as i32 & libc::O_ACCMODE {
         libc::O_RDONLY => OpenMode {
             read: true,
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     /// Remembers an open file and decides how the kernel caches it.
-    fn keep(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
+    pub(super) fn keep(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
         let access = access(flags);
         let append = flags as i32 & libc::O_APPEND != 0;
         // What is only written cannot be mapped, so nothing of it needs to be in the page cache; what
@@ -119,13 +119,14 @@ impl Inner {
         if direct {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
-        let grant = file.grant();
+        let (grant, capability) = (file.grant(), file.had_capability());
         // Whoever writes, and whoever finds another file than the one whose bytes are being put into the
         // kernel's cache, ends that.
         let mut ends_refill = access.write;
         self.nodes.with(inode, |node| {
             node.opens += 1;
             node.grant = Some(grant);
+            node.capability |= capability;
             if direct {
                 return;
             }
@@ -174,7 +175,13 @@ impl Inner {
     }
 
     pub(super) fn create(&self, request: &Request<'_>, reply: Reply) {
-        match self.create_now(request) {
+        let created = self.create_now(request);
+        self.reply_created(reply, created);
+    }
+
+    /// Tells the kernel of a new file that is open already.
+    pub(super) fn reply_created(&self, reply: Reply, created: Outcome<(EntryOut, OpenOut)>) {
+        match created {
             Ok((entry, out)) => {
                 let mut bytes = [0; size_of::<EntryOut>() + size_of::<OpenOut>()];
                 bytes[..size_of::<EntryOut>()].copy_from_slice(entry.as_bytes());

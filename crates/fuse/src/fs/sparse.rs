@@ -26,6 +26,7 @@ impl Inner {
             _ => return Err(libc::EOPNOTSUPP),
         };
         let _awake = handle.awake()?;
+        self.drop_capability(&handle)?;
         let done = handle.file.allocate(kind, what.offset, what.length);
         done.map_err(|error| library_errno(&error))?;
         self.note_written(&handle, what.offset, what.length);

@@ -1,9 +1,9 @@
 //! Extended attributes.
 
-use trireme_proto::message::meta::{self, Place, Response, XattrMode};
+use trireme_proto::message::meta::{self, CAPABILITY, Place, Response, XattrMode};
 
 use super::{Inner, Outcome, unexpected};
-use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
+use crate::kernel::abi::{GetxattrIn, GetxattrOut, InHeader, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
 impl Inner {
@@ -64,7 +64,11 @@ impl Inner {
                 value: value.to_vec(),
                 mode,
             };
-            self.change(&request.header, question)
+            let set = self.change(&request.header, question)?;
+            if name == CAPABILITY {
+                self.note_capability(request.header.nodeid);
+            }
+            Ok(set)
         });
         reply.outcome(result.map(|_| ()));
     }
@@ -76,7 +80,17 @@ impl Inner {
                 place: Place::inode(request.header.nodeid),
                 name: name.to_vec(),
             };
-            self.change(&request.header, question)
+            // The kernel has checked that, or does it for whoever is writing.
+            let header = if name == CAPABILITY {
+                InHeader {
+                    uid: 0,
+                    gid: 0,
+                    ..request.header
+                }
+            } else {
+                request.header
+            };
+            self.change(&header, question)
         });
         reply.outcome(result.map(|_| ()));
     }

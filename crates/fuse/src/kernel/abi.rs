@@ -109,12 +109,14 @@ pub mod op {
     pub const LSEEK: u32 = 46;
     pub const COPY_FILE_RANGE: u32 = 47;
     pub const SYNCFS: u32 = 50;
+    pub const TMPFILE: u32 = 51;
     pub const STATX: u32 = 52;
 }
 
 pub mod init {
     pub const ASYNC_READ: u64 = 1;
     pub const POSIX_LOCKS: u64 = 1 << 1;
+    pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const DO_READDIRPLUS: u64 = 1 << 13;

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 /// Who may use a mount, and what it is called.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct MountOptions<'a> {
     /// What `mount` shows as its source.
     pub source: &'a str,
@@ -22,6 +22,32 @@ pub struct MountOptions<'a> {
     pub read_only: bool,
     /// The kernel checks permissions with the attributes that we tell.
     pub default_permissions: bool,
+    /// Reading leaves access times alone.
+    pub no_atime: bool,
+    /// Set-id bits count for nothing.
+    pub no_suid: bool,
+    /// Device nodes cannot be opened.
+    pub no_dev: bool,
+    /// Programs cannot be started.
+    pub no_exec: bool,
+}
+
+impl MountOptions<'_> {
+    /// What the kernel calls flags, each with its name and whether it is wanted.
+    fn flags(&self) -> [(bool, libc::c_ulong, &'static str); 5] {
+        [
+            (self.read_only, libc::MS_RDONLY, "ro"),
+            (self.no_atime, libc::MS_NOATIME, "noatime"),
+            (self.no_suid, libc::MS_NOSUID, "nosuid"),
+            (self.no_dev, libc::MS_NODEV, "nodev"),
+            (self.no_exec, libc::MS_NOEXEC, "noexec"),
+        ]
+    }
+
+    fn flag_bits(&self) -> libc::c_ulong {
+        let wanted = self.flags().into_iter().filter(|(wanted, ..)| *wanted);
+        wanted.fold(0, |all, (_, bit, _)| all | bit)
+    }
 }
 
 /// The kernel's end of a mount.
@@ -69,11 +95,7 @@ fn mount_directly(dir: &Path, options: MountOptions<'_>) -> io::Result<OwnedFd> 
     let source = CString::new(options.source)?;
     let target = CString::new(dir.as_os_str().as_bytes())?;
     let data = CString::new(data)?;
-    let flags = if options.read_only {
-        libc::MS_RDONLY
-    } else {
-        0
-    };
+    let flags = options.flag_bits();
     // SAFETY: all pointers are to strings that outlive the call.
     let result = unsafe {
         libc::mount(
@@ -105,9 +127,14 @@ fn mount_with_helper(dir: &Path, options: MountOptions<'_>) -> io::Result<OwnedF
     for (wanted, word) in [
         (options.default_permissions, ",default_permissions"),
         (options.allow_other, ",allow_other"),
-        (options.read_only, ",ro"),
     ] {
         if wanted {
+            words.push_str(word);
+        }
+    }
+    for (wanted, _, word) in options.flags() {
+        if wanted {
+            words.push(',');
             words.push_str(word);
         }
     }
@@ -160,6 +187,20 @@ fn receive_descriptor(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 fn explain(error: io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Gives a mount that is there these flags and no others; who may use it stays.
+pub fn remount(dir: &Path, options: MountOptions<'_>) -> io::Result<()> {
+    let target = CString::new(dir.as_os_str().as_bytes())?;
+    let flags = libc::MS_REMOUNT | options.flag_bits();
+    let nothing = std::ptr::null();
+    // SAFETY: the pointer is to a string that outlives the call; this call does not look at the others.
+    let result = unsafe { libc::mount(nothing, target.as_ptr(), nothing, flags, nothing.cast()) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// How far the kernel reads ahead, where it can be told: enough to keep several servers busy.

@@ -47,6 +47,7 @@ fn can_be_interrupted(opcode: u32) -> bool {
             | op::FLUSH
             | op::OPEN
             | op::CREATE
+            | op::TMPFILE
             | op::FALLOCATE
             | op::COPY_FILE_RANGE
     )

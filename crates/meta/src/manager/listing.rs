@@ -16,6 +16,7 @@ pub(super) fn grows(request: &Request) -> bool {
             | Request::Link { .. }
             | Request::SetXattr { .. }
             | Request::Rename { .. }
+            | Request::OpenUnnamed { .. }
             | Request::Open {
                 create: Some(_),
                 ..

@@ -10,8 +10,10 @@ use crate::{key, record};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
+use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{
-    Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response, SYMLINK_LIMIT, Time,
+    CAPABILITY, Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response,
+    SYMLINK_LIMIT, Time,
 };
 
 /// How long a truncation waits for others of the same file.
@@ -101,7 +103,7 @@ impl Inner {
     }
 
     /// Notes an opening, then makes sure that the file was not erased just before.
-    fn opened(
+    pub(super) fn opened(
         &self,
         client: u64,
         open: u64,
@@ -119,12 +121,19 @@ impl Inner {
             return Err(explain(Errno::NoEnt, format!("inode {inode}")));
         }
         let grant = self.grant(inode, access);
+        let capability = access.write && !created && self.has_capability(inode)?;
         Ok(Response::Opened(Opened {
             entry,
             open,
             grant,
             created,
+            capability,
         }))
+    }
+
+    fn has_capability(&self, inode: u64) -> Result<bool, Failure> {
+        let key = key::xattr(inode, CAPABILITY);
+        Ok(Reader::new(&self.cache).bytes(&key)?.is_some())
     }
 
     pub(super) fn reopen(
@@ -146,11 +155,13 @@ impl Inner {
         self.sessions().open(client, open, inode, access, false)?;
         let grant = self.grant(inode, access);
         let entry = node.entry(inode);
+        let capability = access.write && self.has_capability(inode)?;
         Ok(Response::Opened(Opened {
             entry,
             open,
             grant,
             created: false,
+            capability,
         }))
     }
 
@@ -323,6 +334,13 @@ impl Inner {
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
         let nothing = size == 0 && !node.touched;
+        // Before anything is said or done: one disk may have longer files than another.
+        if let Some(layout) = node.layout()
+            && size > node.size
+            && size <= FILE_BYTES
+        {
+            self.subfiles()?.check(inode, layout, size)?;
+        }
         let _turn = self.take_turn(inode)?;
         let (caller, place) = (caller.clone(), place.clone());
         let (inode, node) = self.queue.run(move |txn| {

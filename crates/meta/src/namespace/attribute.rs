@@ -1,11 +1,12 @@
 //! chmod, chown, utimes, and what writing and truncating do to an inode.
 
 use super::permission::{SET_GID, WRITE, allowed, require_owner, without_set_id};
-use super::{Context, explain, inode, layout, path, put_inode};
+use super::{Context, capability, explain, inode, layout, path, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
 use crate::txn::{Read, Txn};
+use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{Caller, Kind, Place, SetAttr, SetTime, Time};
 
 /// Changes attributes.
@@ -31,6 +32,7 @@ pub fn set(
         }
         (node.uid, node.gid) = to;
         node.mode = without_set_id(caller, &node);
+        capability::drop(txn, id, &node)?;
     }
     if let Some(mode) = change.mode {
         require_owner(context, &node)?;
@@ -44,6 +46,7 @@ pub fn set(
     }
     if change.strip_set_id {
         node.mode = without_set_id(caller, &node);
+        capability::drop(txn, id, &node)?;
     }
     let times = [change.atime, change.mtime];
     if times
@@ -130,6 +133,10 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
         if !what.writer.is_root() {
             node.mode = without_set_id(&what.writer, &node);
         }
+        // Who says when it was has asked for this before writing, and it may have been set since.
+        if what.when.is_none() {
+            capability::drop(txn, id, &node)?;
+        }
     }
     if let Some(exact) = what.exact {
         node.size = exact;
@@ -171,14 +178,16 @@ pub fn begin_truncate(
     if !opened {
         super::permission::require(context, &node, WRITE, &place.path)?;
     }
-    if size > i64::MAX as u64 {
-        return Err(explain(Errno::FBig, format!("{size} bytes")));
+    if size > FILE_BYTES {
+        let what = format!("{size} bytes (at most {FILE_BYTES})");
+        return Err(explain(Errno::FBig, what));
     }
     node.settled = false;
     node.touched = true;
     if !context.caller.is_root() {
         node.mode = without_set_id(context.caller, &node);
     }
+    capability::drop(txn, id, &node)?;
     put_inode(txn, id, &node);
     txn.put(key::todo(id, 1), &Todo::Truncate(size));
     Ok((id, node))

@@ -1,7 +1,7 @@
 //! New nodes and new names for old ones.
 
 use super::permission::{EXECUTE, SET_GID, WRITE};
-use super::{Context, count, directory, fail, inode, layout, path, permission, put_inode};
+use super::{Context, count, directory, fail, inode, layout, path, permission, put_inode, unnamed};
 use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Txn;
@@ -31,6 +31,26 @@ pub fn create(
 
 /// Makes a node under a name that is known to be free.
 pub fn make(
+    txn: &mut Txn<'_>,
+    context: &Context<'_>,
+    parent: &path::Parent,
+    mode: u32,
+    node: &Node,
+) -> Result<(u64, Inode), Failure> {
+    let (id, made) = make_nameless(txn, context, parent, mode, node)?;
+    let name = parent.name.as_slice();
+    directory::insert(txn, context.secret, parent.id, name, id, made.kind)?;
+    let mut above = parent.inode.clone();
+    above.size += 1;
+    above.nlink += u32::from(made.is_directory());
+    above.mtime = txn.now;
+    above.ctime = txn.now;
+    put_inode(txn, parent.id, &above);
+    Ok((id, made))
+}
+
+/// Makes what a name in `parent` would stand for; the caller sees to the name.
+pub(super) fn make_nameless(
     txn: &mut Txn<'_>,
     context: &Context<'_>,
     parent: &path::Parent,
@@ -110,7 +130,10 @@ pub fn make(
         Node::CharDevice(rdev) => (Kind::CharDevice, Body::Node, 0, *rdev),
         Node::BlockDevice(rdev) => (Kind::BlockDevice, Body::Node, 0, *rdev),
     };
-    if matches!(kind, Kind::CharDevice | Kind::BlockDevice) && !context.caller.is_root() {
+    // A whiteout opens nothing: on Linux, too, anybody may make one.
+    let whiteout = kind == Kind::CharDevice && rdev == 0;
+    let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice) && !whiteout;
+    if device && !context.caller.is_root() {
         return Err(fail(Errno::Perm, name));
     }
     let made = Inode {
@@ -130,13 +153,6 @@ pub fn make(
         body,
     };
     put_inode(txn, id, &made);
-    directory::insert(txn, context.secret, parent.id, name, id, kind)?;
-    let mut above = parent.inode.clone();
-    above.size += 1;
-    above.nlink += u32::from(is_directory);
-    above.mtime = txn.now;
-    above.ctime = txn.now;
-    put_inode(txn, parent.id, &above);
     Ok((id, made))
 }
 
@@ -160,7 +176,7 @@ pub fn link(
     if linked.is_directory() {
         return Err(fail(Errno::Perm, name));
     }
-    if linked.nlink == 0 || parent.inode.nlink == 0 {
+    if parent.inode.nlink == 0 || (linked.nlink == 0 && !unnamed::take_off_list(txn, id)?) {
         return Err(fail(Errno::NoEnt, name));
     }
     if linked.nlink >= LINK_LIMIT {

@@ -1,11 +1,11 @@
 //! Rename in all its variants: one transaction, so nobody ever sees both names or none.
 
 use super::permission::{EXECUTE, WRITE};
-use super::{Context, directory, fail, inode, path, permission, put_inode, remove};
+use super::{Context, create, directory, fail, inode, path, permission, put_inode, remove};
 use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Place, ROOT, RenameMode};
+use trireme_proto::message::meta::{Kind, Node, Place, ROOT, RenameMode};
 
 /// Moves a name. Gives the inode of a replaced file whose subfiles are now to be removed.
 pub fn rename(
@@ -93,7 +93,10 @@ pub fn rename(
     let mut orphan = None;
     let mut replaced_directory = false;
     if let Some(target) = target {
-        if mode == RenameMode::NoReplace {
+        if matches!(
+            mode,
+            RenameMode::NoReplace | RenameMode::Whiteout { replace: false }
+        ) {
             return Err(fail(Errno::Exist, &new_name));
         }
         // Two names of one file: POSIX wants nothing to happen.
@@ -138,10 +141,19 @@ pub fn rename(
             moved.kind,
         )?;
     }
-    directory::remove(txn, old_parent.id, source.slot)?;
+    let left_behind = matches!(mode, RenameMode::Whiteout { .. });
+    if left_behind {
+        let node = Node::CharDevice(0);
+        let (id, _) = create::make_nameless(txn, context, &old_parent, 0, &node)?;
+        let kind = Kind::CharDevice;
+        directory::set(txn, old_parent.id, source.slot, &old_name, id, kind);
+    } else {
+        directory::remove(txn, old_parent.id, source.slot)?;
+    }
     adopt(txn, source.inode, &mut moved, new_parent.id);
     let directories = i64::from(moved.is_directory());
-    stamp(txn, old_parent.id, -1, -directories)?;
+    let gone = i64::from(!left_behind);
+    stamp(txn, old_parent.id, -gone, -directories)?;
     let arrived = i64::from(target.is_none());
     stamp(
         txn,

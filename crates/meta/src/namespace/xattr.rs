@@ -7,7 +7,7 @@ use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::Inode;
 use crate::txn::{Read, Txn};
-use trireme_proto::message::meta::{Kind, NAME_MAX, Place, XATTR_LIMIT, XattrMode};
+use trireme_proto::message::meta::{CAPABILITY, Kind, NAME_MAX, Place, XATTR_LIMIT, XattrMode};
 
 /// Most bytes of names and values on one inode: what fits a `listxattr` answer and one commit.
 const TOTAL_LIMIT: usize = 4 * XATTR_LIMIT;
@@ -122,7 +122,11 @@ pub fn remove(
     name: &[u8],
 ) -> Result<(), Failure> {
     let (id, mut node) = path::resolve(txn, context, place, false)?;
-    check(context, &node, name, true)?;
+    // Whoever may write takes a capability away by writing.
+    let by_writing = name == CAPABILITY && permission::allowed(context.caller, &node, WRITE);
+    if !by_writing {
+        check(context, &node, name, true)?;
+    }
     let key = key::xattr(id, name);
     if txn.bytes(&key)?.is_none() {
         return Err(fail(Errno::NoData, name));

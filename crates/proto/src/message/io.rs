@@ -109,6 +109,8 @@ pub enum Seek {
     Data,
     /// The next byte that is not; the end is one.
     Hole,
+    /// Whether a subfile can end there at all: `EFBIG` where its disk has no files that long.
+    Reach,
 }
 
 /// Answer to `SEEK` when there is no more data.

@@ -12,7 +12,7 @@
 //!   [`Request::Unlink`], [`Request::Rmdir`], [`Request::Rename`], [`Request::ReadDir`],
 //!   [`Request::ReadLink`]
 //! * inodes: [`Request::GetAttr`], [`Request::SetAttr`], [`Request::Truncate`], xattrs
-//! * open files: [`Request::Open`] gives an [`Opened`] with the layout and the grant that the I/O
+//! * open files: [`Request::Open`] and [`Request::OpenUnnamed`] give an [`Opened`] with the layout and the grant that the I/O
 //!   servers accept; [`Request::Report`] tells the manager what was written; [`Request::Close`]
 //! * locks: [`Request::Lock`] (may be answered later, when the lock is free, but within [`LOCK_WAIT_MS`])
 //! * the cluster: [`Request::Map`], [`Request::Register`], [`Request::StatFs`], [`Request::Check`]
@@ -51,6 +51,9 @@ pub const RETRY_SECONDS: u64 = 600;
 pub const CALLS_KEPT_SECONDS: u64 = 3600;
 /// Most supplementary groups a caller may carry.
 pub const GROUPS_LIMIT: usize = 64;
+/// The extended attribute that lets a program have some of root's rights; it goes when the file is
+/// written, cut or given away.
+pub const CAPABILITY: &[u8] = b"security.capability";
 /// Who asks. The manager takes it from the socket's peer credentials where there are any and
 /// believes this field only from peers that may speak for others (root, or the cluster's owner).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +198,9 @@ pub struct Opened {
     pub grant: Grant,
     /// True when this call created the file.
     pub created: bool,
+    /// Opened for writing, and it carries [`CAPABILITY`]: whoever writes says so first
+    /// ([`Request::Report`]), and the manager takes it away.
+    pub capability: bool,
 }
 
 /// A directory and a path below it; the last component is the name the call is about.
@@ -300,6 +306,12 @@ pub enum RenameMode {
     NoReplace,
     /// Swap two existing names.
     Exchange,
+    /// As the first two, and a character device 0:0 takes the old name: "nothing is here", to file
+    /// systems that are laid over this one.
+    Whiteout {
+        /// Replace what stands at the target.
+        replace: bool,
+    },
 }
 
 /// One line of a directory.
@@ -670,6 +682,20 @@ pub enum Request {
         /// Files to remove; empty for listing.
         inodes: Vec<u64>,
     },
+    /// Make a file without a name and open it; it is gone when nobody has it open, unless it gets a
+    /// name by [`Request::Link`] first.
+    OpenUnnamed {
+        /// As in `Open`.
+        open: u64,
+        /// The directory, whose rules for new files apply.
+        place: Place,
+        /// Access; with writing.
+        access: OpenMode,
+        /// Mode bits, the umask already applied.
+        mode: u32,
+        /// It may get a name.
+        linkable: bool,
+    },
 }
 
 /// All answers.
@@ -688,7 +714,7 @@ pub enum Response {
         /// The inode's last change.
         ctime: Time,
     },
-    /// To `Open`, `Reopen`.
+    /// To `Open`, `OpenUnnamed`, `Reopen`.
     Opened(Opened),
     /// To `ReadLink`, `GetXattr`.
     Bytes(Vec<u8>),

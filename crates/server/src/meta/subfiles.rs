@@ -9,7 +9,8 @@ use trireme_meta::{Manager, Subfiles};
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_partition::Partition;
 use trireme_proto::key::Rights;
-use trireme_proto::message::io::Stat;
+use trireme_proto::limits::ANY_DISK_BYTES;
+use trireme_proto::message::io::{Seek, Stat};
 use trireme_proto::message::meta::{ClusterMap, Layout};
 use trireme_proto::{Header, Key, Op};
 
@@ -100,6 +101,7 @@ impl IoServers {
 
 fn failure(error: NetError) -> Failure {
     let errno = match error.errno() {
+        27 => Errno::FBig,
         28 => Errno::NoSpc,
         110 => Errno::TimedOut,
         _ => Errno::Io,
@@ -127,6 +129,30 @@ impl Subfiles for IoServers {
                 let mut header = self.header(Op::REMOVE, inode, Rights::REMOVE);
                 connection
                     .call(&mut header, &[], &[], &mut [], deadline)
+                    .map(|_| ())
+            })
+        })?;
+        Ok(())
+    }
+
+    fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
+        let partition = partition(layout)?;
+        let bytes = |part| {
+            partition
+                .part(part)
+                .map_or(0, |part| part.bytes_in(0..size))
+        };
+        if (0..layout.servers.len() as u32).all(|part| bytes(part) <= ANY_DISK_BYTES) {
+            return Ok(());
+        }
+        let deadline = Deadline::after(CALL_TIME);
+        let body = trireme_proto::encode(&Seek::Reach);
+        self.on_all(layout, |part, pool| {
+            pool.with(deadline, |connection| {
+                let mut header = self.header(Op::SEEK, inode, Rights::NONE);
+                header.offset.set(bytes(part));
+                connection
+                    .call(&mut header, &body, &[], &mut [], deadline)
                     .map(|_| ())
             })
         })?;

@@ -26,6 +26,10 @@ pub fn run(
         Allocate::Zero { keep_size } => (Allocation::Zero, keep_size),
     };
     let file = header.file.get();
+    call.shared
+        .store
+        .check_end(file, offset + length)
+        .map_err(refusal)?;
     let subfile = if what == Allocation::Punch {
         session.find(call.shared, file)?
     } else {
@@ -39,7 +43,7 @@ pub fn run(
     Ok(link.reply(header.reply()))
 }
 
-/// Finds the next data or hole at or behind `offset`.
+/// Finds the next data or hole at or behind `offset`, or says whether the subfile can end there.
 pub fn seek(
     call: &Call<'_>,
     session: &mut Session,
@@ -55,6 +59,11 @@ pub fn seek(
         (Seek::Data, None) => None,
         (Seek::Hole, Some(subfile)) => Some(subfile.next_hole(offset).map_err(refusal)?),
         (Seek::Hole, None) => Some(offset),
+        (Seek::Reach, _) => {
+            let file = header.file.get();
+            call.shared.store.check_end(file, offset).map_err(refusal)?;
+            Some(offset)
+        }
     };
     let mut reply = header.reply();
     reply.length.set(found.unwrap_or(NO_DATA));

@@ -1,0 +1,219 @@
+//! What Linux has beyond POSIX: file capabilities, whiteouts, and an end to how long a file can be.
+
+mod support;
+
+use support::{errno, manager, root, user};
+use trireme_meta::Manager;
+use trireme_meta::failure::Errno;
+use trireme_meta::kv::Memory;
+use trireme_meta::manager::Who;
+use trireme_proto::limits::FILE_BYTES;
+use trireme_proto::message::meta::{
+    Attr, CAPABILITY, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, RenameMode, Request,
+    Response, SetAttr, Time, XattrMode,
+};
+
+const READ: OpenMode = OpenMode {
+    read: true,
+    write: false,
+};
+const WRITE: OpenMode = OpenMode {
+    read: true,
+    write: true,
+};
+
+fn fresh() -> Manager {
+    manager(std::sync::Arc::new(Memory::default())).0
+}
+
+fn create(path: impl Into<Vec<u8>>, mode: u32, node: Node) -> Request {
+    Request::Create {
+        place: Place::path(path),
+        mode,
+        node,
+    }
+}
+
+fn file() -> Node {
+    Node::File(LayoutWish::default())
+}
+
+fn stat(manager: &Manager, path: &str) -> Attr {
+    let place = Place::path(path);
+    match manager
+        .call(
+            &root(),
+            Request::Lookup {
+                place,
+                follow: false,
+            },
+        )
+        .unwrap()
+    {
+        Response::Entry(Entry { attr, .. }) => attr,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn open(manager: &Manager, who: &Who, number: u64, path: &str, access: OpenMode) -> Opened {
+    let create = access.write.then(|| (0o644, LayoutWish::default()));
+    let place = Place::path(path);
+    let request = Request::Open {
+        open: number,
+        place,
+        access,
+        create,
+        exclusive: false,
+    };
+    match manager.call(who, request).unwrap() {
+        Response::Opened(opened) => opened,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a library client wrote, cut or gave away loses its capabilities; what a mount wrote lost them
+/// before, and may have got new ones since.
+#[test]
+fn capabilities_go_when_a_file_changes() {
+    let manager = fresh();
+    let number = open(&manager, &root(), 1, "/f", WRITE).entry.attr.inode;
+    let has = || {
+        let request = Request::GetXattr {
+            place: Place::inode(number),
+            name: CAPABILITY.to_vec(),
+        };
+        manager.call(&root(), request).is_ok()
+    };
+    let give = || {
+        let request = Request::SetXattr {
+            place: Place::inode(number),
+            name: CAPABILITY.to_vec(),
+            value: b"rights".to_vec(),
+            mode: XattrMode::Set,
+        };
+        manager.call(&root(), request).unwrap();
+        assert!(has());
+    };
+    let report = |written, when| Request::Report {
+        open: 1,
+        size: 9,
+        written,
+        when,
+        rest: false,
+    };
+    let set = |set| Request::SetAttr {
+        place: Place::inode(number),
+        follow: false,
+        set,
+    };
+    let cases = [
+        (report(true, None), true),
+        (report(true, Some(Time::default())), false),
+        (report(false, None), false),
+        (
+            Request::Truncate {
+                place: Place::inode(number),
+                size: 1,
+                open: Some(1),
+            },
+            true,
+        ),
+        (
+            set(SetAttr {
+                uid: Some(1001),
+                ..SetAttr::default()
+            }),
+            true,
+        ),
+        (
+            set(SetAttr {
+                strip_set_id: true,
+                ..SetAttr::default()
+            }),
+            true,
+        ),
+        (
+            set(SetAttr {
+                mode: Some(0o755),
+                ..SetAttr::default()
+            }),
+            false,
+        ),
+    ];
+    for (request, goes) in cases {
+        give();
+        manager.call(&root(), request.clone()).unwrap();
+        assert_eq!(has(), !goes, "{request:?}");
+    }
+    // Who opens it for writing is told, who reads it need not know.
+    give();
+    assert!(open(&manager, &root(), 2, "/f", WRITE).capability);
+    assert!(!open(&manager, &root(), 3, "/f", READ).capability);
+    // Whoever may write may take it away, as writing would; others may not.
+    let take = || Request::RemoveXattr {
+        place: Place::inode(number),
+        name: CAPABILITY.to_vec(),
+    };
+    assert_eq!(errno(manager.call(&user(1002), take())), Some(Errno::Perm));
+    manager.call(&user(1001), take()).unwrap();
+    assert!(!open(&manager, &root(), 4, "/f", WRITE).capability);
+}
+
+/// A whiteout stands where the old name was; anybody may leave one.
+#[test]
+fn renaming_can_leave_a_whiteout() {
+    let manager = fresh();
+    manager
+        .call(&root(), create("/d", 0o777, Node::Directory))
+        .unwrap();
+    let alice = user(1001);
+    let rename = |from: &str, to: &str, replace| Request::Rename {
+        from: Place::path(from),
+        to: Place::path(to),
+        mode: RenameMode::Whiteout { replace },
+    };
+    for path in ["/d/a", "/d/b"] {
+        manager.call(&alice, create(path, 0o644, file())).unwrap();
+    }
+    let moved = stat(&manager, "/d/a").inode;
+    let refused = manager.call(&alice, rename("/d/a", "/d/b", false));
+    assert_eq!(errno(refused), Some(Errno::Exist));
+    manager.call(&alice, rename("/d/a", "/d/b", true)).unwrap();
+    assert_eq!(stat(&manager, "/d/b").inode, moved);
+    let left = stat(&manager, "/d/a");
+    assert_eq!(
+        (left.kind, left.rdev, left.mode, left.nlink, left.uid),
+        (Kind::CharDevice, 0, 0, 1, 1001)
+    );
+    manager
+        .call(&alice, create("/d/s", 0o755, Node::Directory))
+        .unwrap();
+    manager
+        .call(&alice, rename("/d/s", "/t", true))
+        .unwrap_err();
+    manager.call(&alice, rename("/d/s", "/d/t", false)).unwrap();
+    assert_eq!(stat(&manager, "/d").nlink, 3);
+    let report = manager.call(&root(), Request::Check { repair: false });
+    match report.unwrap() {
+        Response::Check(report) => assert!(report.problems.is_empty(), "{report:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Beyond the largest file nothing is begun.
+#[test]
+fn a_file_is_not_cut_to_more_than_there_can_be() {
+    let (manager, notes) = manager(std::sync::Arc::new(Memory::default()));
+    manager.call(&root(), create("/f", 0o644, file())).unwrap();
+    for size in [FILE_BYTES + 1, i64::MAX as u64, u64::MAX] {
+        let request = Request::Truncate {
+            place: Place::path("/f"),
+            size,
+            open: None,
+        };
+        assert_eq!(errno(manager.call(&root(), request)), Some(Errno::FBig));
+    }
+    assert!(notes.cut.lock().unwrap().is_empty());
+    let attr = stat(&manager, "/f");
+    assert!(attr.settled && attr.size == 0);
+}
