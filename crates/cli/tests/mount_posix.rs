@@ -63,6 +63,29 @@ const RULES: &[&str] = &[
     // Extended attributes.
     "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x",
     "put a x; chmod a 600; setxattr a user.one 1; setxattr a trusted.t 1; as 1001 1001; getxattr a user.one; setxattr a user.two x; listxattr a; getxattr a trusted.t; setxattr a trusted.u x; as 0 0; listxattr a; symlink a l; setxattr l user.x y; mkdir d 755; setxattr d user.x y; getxattr d user.x; mknod f fifo 644; setxattr f user.x y",
+    // Access control lists: set, shown as the group's bits, changed by chmod, gone when they say no more
+    // than the mode does.
+    "put a x; setacl a access u::rw,u:1001:rw,g::r,m::rw,o::-; stat a; getacl a; listxattr a; chmod a 640; stat a; getacl a; chmod a 4755; stat a; getacl a; chown a 1002 1003; stat a; getacl a; setacl a access u::rw,g::r,o::-; stat a; getacl a; listxattr a",
+    "put a x; setacl a access u::rwx,g::rw,m::r,o::x; stat a; getacl a; delacl a access; stat a; getacl a; delacl a access; delacl a default; getacl a; setacl a access raw:; setacl a access raw:02000000; getacl a; stat a",
+    "put a x; link a b; setacl a access u::rw,u:7:r,g::-,m::r,o::-; getacl b; rename a c; getacl c; chmod b 604; getacl c; hold h c r; unlink b; unlink c; fchmod h 640; fstat h; put a y; getacl a",
+    // Whom they let in, by name, by group, through the mask.
+    "put a text; chmod a 600; setacl a access u::rw,u:1001:rw,g::r,g:1005:w,m::rw,o::-; as 1001 9; get a; append a y; access a 7; as 1002 9; get a; as 9 1002 1005; get a; append a z; access a 6; as 9 1005; append a z; as 9 0; get a; as 9 0 1005; access a 6; access a 4; access a 2; as 0 0; chmod a 620; as 1001 9; get a; append a q; as 9 0; get a; as 9 1005; append a z",
+    "put a text; setacl a access u::-,u:1001:rw,g::rwx,m::rwx,o::rwx; chown a 1002 1002; as 1002 1002; get a; access a 4; as 1001 1002; get a; access a 1; as 1003 1002; get a; access a 1; as 9 9; access a 7; as 0 0; access a 7",
+    // A mask that leaves nothing: those who are named are others then.
+    "put a text; setacl a access u::rw,u:1001:rw,g::rw,g:1005:rw,m::-,o::r; stat a; as 1001 9; get a; append a x; as 9 1005; get a; as 9 0; get a; as 9 9; get a",
+    "mkdir d 700; setacl d access u::rwx,u:1001:rwx,u:1002:x,g::-,m::rwx,o::-; put d/a x; as 1001 9; put d/b y; ls d; unlink d/a; mkdir d/e 755; stat d/b; as 1002 9; ls d; get d/b; put d/c z; unlink d/b; as 1003 9; get d/b; stat d/b; access d 1",
+    "put a x; setacl a access u::rw,u:1001:rw,g::-,m::rw,o::-; as 1001 9; utimens a now now; utimens a 5 5; truncate a 0; chmod a 777; setacl a access u::rw,g::-,o::-; delacl a access; setxattr a user.x y; getxattr a user.x; hold h a rw; pwrite h 0 abc; as 0 0; get a; getacl a; stat a",
+    "put a x; chown a 1001 1001; as 1001 1001; setacl a access u::rw,u:1002:r,g::-,m::r,o::-; getacl a; as 1002 1002; get a; getacl a; setacl a access u::rw,u:1002:rw,g::-,m::rw,o::-; delacl a access; as 1001 1001; delacl a access; getacl a; stat a",
+    // Set-id bits: who is not in the group loses its bit.
+    "put a x; chown a 1001 1005; chmod a 6755; as 1001 1001; setacl a access u::rwx,u:7:x,g::rx,m::rx,o::-; stat a; as 1001 1001 1005; chmod a 2755; setacl a access u::rwx,u:7:x,g::rx,m::rwx,o::-; stat a; as 0 0; chmod a 6755; setacl a access u::rwx,u:7:x,g::rx,m::rwx,o::-; stat a; as 1001 1001; append a y; stat a",
+    "mkdir d 755; chown d 1001 1005; chmod d 2755; as 1001 1001; setacl d default u::rwx,u:7:x,g::rx,m::rx,o::-; stat d; setacl d access u::rwx,u:7:x,g::rx,m::rx,o::-; stat d; mkdir d/e 755; stat d/e; getacl d/e",
+    // Default lists: inherited, whatever the umask; by all but symbolic links.
+    "umask 027; put a x; stat a; mkdir d 777; stat d; mknod f fifo 666; stat f; umask 077; open b w,creat 666; stat b; setacl d default u::rwx,u:1001:rwx,g::rx,m::rwx,o::rx; stat d; getacl d; put d/a x; stat d/a; getacl d/a; mkdir d/e 777; stat d/e; getacl d/e; mkdir d/f 700; getacl d/f; open d/g w,creat,excl 666; getacl d/g; mknod d/p fifo 640; getacl d/p; mknod d/s socket 777; getacl d/s; mknod d/c char 620; getacl d/c; symlink a d/l; stat d/l; getacl d/l; put d/e/x y; getacl d/e/x; stat d/e/x; link a d/h; getacl d/h; stat d/h; rename a d/e/r; getacl d/e/r",
+    "umask 077; mkdir d 755; setacl d default u::rw,g::r,o::-; put d/a x; stat d/a; getacl d/a; mkdir d/e 777; stat d/e; getacl d/e; delacl d/e default; put d/e/b x; stat d/e/b; setacl d/e default raw:; setacl d default raw:02000000; put d/c x; stat d/c; getacl d",
+    "mkdir d 2777; chown d 0 1009; chmod d 2777; setacl d default u::rwx,g::rwx,g:1001:rwx,m::rwx,o::-; as 1001 1001; umask 077; put d/a x; stat d/a; getacl d/a; mkdir d/e 770; stat d/e; getacl d/e; open d/n w,creat 2775; stat d/n; getacl d/n; mknod d/m file 6777; stat d/m",
+    // Where they cannot be, and what is none.
+    "put a x; setacl a default u::rw,g::-,o::-; delacl a default; symlink a l; setacl l access u::rw,g::-,o::-; getacl l; delacl l access; mknod f fifo 600; setacl f access u::rw,u:1:r,g::-,m::r,o::-; getacl f; stat f; setacl none access u::rw,g::-,o::-; getacl none; setxattr a system.other x; getxattr a system.other",
+    "put a x; setacl a access u::rw,o::-,g::-; setacl a access u::rw,u:1:r,g::-,o::-; setacl a access u::rw,g::-; setacl a access u::rw,u::r,g::-,o::-; setacl a access raw:01; setacl a access raw:03000000; setacl a access raw:0200000001; setacl a access raw:0200000001000f00ffffffff04000000ffffffff20000000ffffffff; setacl a access raw:0200000040000600ffffffff; setacl a access u::rw,u:4294967295:r,g::-,m::r,o::-; getacl a; stat a; setacl a access u::rw,u:5:r,u:5:w,u:2:x,g::-,m::rwx,o::-; getacl a; as 5 5; access a 4; access a 2",
     // Times given by hand.
     "put a x; utimens a 100 200; times a; utimens a omit 300; times a; utimens a 400 omit; times a; utimens a -5 4294967300; times a; symlink a l; utimens l 7 8; times l; times a; mkdir d 755; utimens d 1 2; times d",
     "put a x; chown a 1001 1001; as 1001 1001; utimens a 1 2; times a; as 1002 1002; utimens a now now; as 0 0; chmod a 666; as 1002 1002; utimens a now now; utimens a 3 4; utimens a now omit; utimens a omit omit",
@@ -89,6 +112,21 @@ const TIMES: &[(&str, &str, &str)] = &[
     ("put a x", "a", "setxattr a user.x y"),
     ("put a x; setxattr a user.x y", "a", "getxattr a user.x"),
     ("put a x; setxattr a user.x y", "a", "delxattr a user.x"),
+    ("put a x", "a", "setacl a access u::rw,u:1:r,g::-,m::r,o::-"),
+    ("put a x", "a", "setacl a access u::rw,g::r,o::r"),
+    ("put a x", "a", "setacl a access u::rw,g::-,o::-"),
+    ("put a x", "a", "getacl a"),
+    ("put a x", "a", "delacl a access"),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "delacl a access",
+    ),
+    (
+        "mkdir d 755",
+        "d",
+        "setacl d default u::rw,u:1:r,g::-,m::r,o::-",
+    ),
     ("put a x", "a", "utimens a 5 omit"),
     ("put a x", "a", "utimens a omit 5"),
     ("put a x; hold h a rw", "a", "pwrite h 0 z"),

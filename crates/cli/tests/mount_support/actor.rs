@@ -14,6 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::acl;
+
 type Times = [(i64, u64); 3];
 
 /// Runs `script` in `roots`, one step in each in turn; gives one line per step.
@@ -21,6 +23,10 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
     let roots = roots.to_vec();
     let script = script.to_vec();
     std::thread::spawn(move || {
+        // A umask of its own, so that a script can change it.
+        // SAFETY: only this thread's view of umask and working directory is unshared; nobody counts on it
+        // being shared.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FS) }.unwrap();
         let mut actor = Actor {
             roots,
             held: HashMap::new(),
@@ -300,6 +306,13 @@ impl Actor {
                 Ok(names.join(" "))
             }
             "delxattr" => done(rustix::fs::lremovexattr(path(1), words[2])),
+            "setacl" => acl::set(&path(1), words[2], words[3]),
+            "getacl" => acl::get(&path(1)),
+            "delacl" => acl::remove(&path(1), words[2]),
+            "umask" => {
+                rustix::process::umask(octal(words[1]));
+                Ok("ok".into())
+            }
             _ => self.held_step(&words),
         }
     }

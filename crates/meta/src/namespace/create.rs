@@ -1,7 +1,7 @@
 //! New nodes and new names for old ones.
 
 use super::permission::{EXECUTE, SET_GID, WRITE};
-use super::{Context, count, directory, fail, inode, layout, path, permission, put_inode};
+use super::{Context, acl, count, directory, fail, inode, layout, path, permission, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Txn;
@@ -113,6 +113,7 @@ pub fn make(
     if matches!(kind, Kind::CharDevice | Kind::BlockDevice) && !context.caller.is_root() {
         return Err(fail(Errno::Perm, name));
     }
+    let acl = acl::inherit(txn, context, parent, id, kind, &mut mode)?;
     let made = Inode {
         kind,
         mode,
@@ -128,6 +129,7 @@ pub fn make(
         ctime: txn.now,
         btime: txn.now,
         body,
+        acl,
     };
     put_inode(txn, id, &made);
     directory::insert(txn, context.secret, parent.id, name, id, kind)?;

@@ -1,8 +1,8 @@
 //! Extended attributes: `user.` for everybody with the right to the file's content, `trusted.` and
-//! `security.` for root.
+//! `security.` for root. Access control lists pass through here on their way to [`super::acl`].
 
 use super::permission::{READ, STICKY, WRITE};
-use super::{Context, explain, fail, path, permission, put_inode};
+use super::{Context, acl, explain, fail, path, permission, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::Inode;
@@ -49,7 +49,10 @@ fn check(context: &Context<'_>, node: &Inode, name: &[u8], write: bool) -> Resul
             Err(fail(Errno::Perm, name))
         };
     }
-    Err(fail(Errno::NotSup, name))
+    match acl::List::named(name) {
+        Some(list) => acl::check(context, node, list, write),
+        None => Err(fail(Errno::NotSup, name)),
+    }
 }
 
 /// Value of an attribute.
@@ -108,7 +111,10 @@ pub fn set(
     if used + name.len() + value.len() > TOTAL_LIMIT {
         return Err(fail(Errno::NoSpc, name));
     }
-    txn.put_bytes(key, value.into());
+    match acl::List::named(name) {
+        Some(list) => acl::set(txn, context, id, &mut node, list, value)?,
+        None => txn.put_bytes(key, value.into()),
+    }
     node.ctime = txn.now;
     put_inode(txn, id, &node);
     Ok(())
@@ -128,6 +134,9 @@ pub fn remove(
         return Err(fail(Errno::NoData, name));
     }
     txn.delete(key);
+    if let Some(list) = acl::List::named(name) {
+        node.mode &= !list.flag();
+    }
     node.ctime = txn.now;
     put_inode(txn, id, &node);
     Ok(())
