@@ -110,11 +110,23 @@ const TIMES: &[(&str, &str, &str)] = &[
     ("put a x", "a", "open a w 0"),
     ("put a x", "a", "open a w,trunc 0"),
     ("put a x", "a", "setxattr a user.x y"),
+    ("put a x; setxattr a user.x y", "a", "setxattr a user.x y"),
+    ("put a x; setxattr a user.x y", "a", "setxattr a user.x z"),
     ("put a x; setxattr a user.x y", "a", "getxattr a user.x"),
     ("put a x; setxattr a user.x y", "a", "delxattr a user.x"),
     ("put a x", "a", "setacl a access u::rw,u:1:r,g::-,m::r,o::-"),
     ("put a x", "a", "setacl a access u::rw,g::r,o::r"),
     ("put a x", "a", "setacl a access u::rw,g::-,o::-"),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+    ),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "chmod a 640",
+    ),
     ("put a x", "a", "getacl a"),
     ("put a x", "a", "delacl a access"),
     (
@@ -222,6 +234,30 @@ fn every_rule_is_that_of_the_local_file_system() {
 /// Names that random scripts use; few, so that they meet.
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "d/a", "d/b", "e", "e/a", "d/e"];
 
+/// A list about the users of random scripts, mostly a whole one.
+fn random_list(random: &mut Random) -> String {
+    let rights = |random: &mut Random| {
+        ["-", "r", "rw", "rwx", "x", "wx", "rx", "rwx"][random.below(8) as usize]
+    };
+    let mut list = format!("u::{}", rights(random));
+    let mut named = false;
+    for (before, tag) in [("", "u"), ("g::", "g")] {
+        if !before.is_empty() {
+            list += &format!(",{before}{}", rights(random));
+        }
+        for id in [1001, 1002] {
+            if random.below(3) == 0 {
+                named = true;
+                list += &format!(",{tag}:{id}:{}", rights(random));
+            }
+        }
+    }
+    if named != (random.below(10) == 0) {
+        list += &format!(",m::{}", rights(random));
+    }
+    list + &format!(",o::{}", rights(random))
+}
+
 fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
     let mut script = vec!["mkdir d 777".to_owned(), "mkdir e 1777".to_owned()];
     for _ in 0..steps {
@@ -232,7 +268,9 @@ fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
         ][random.below(9) as usize];
         let user = [0, 0, 1001, 1002][random.below(4) as usize];
         let size = random.below(100_000);
-        script.push(match random.below(30) {
+        let list = random_list(random);
+        let kind = ["access", "access", "default"][random.below(3) as usize];
+        script.push(match random.below(36) {
             0 | 1 => format!("as {user} {user}"),
             2 => format!("mkdir {one} {mode}"),
             3 => format!("rmdir {one}"),
@@ -260,6 +298,10 @@ fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
             25 => format!("hold h {one} rw,nonblock"),
             26 => format!("pwrite h {size} mark{size}"),
             27 => "fstat h".to_owned(),
+            28 | 29 => format!("setacl {one} {kind} {list}"),
+            30 => format!("delacl {one} {kind}"),
+            31 | 32 => format!("getacl {one}"),
+            33 => format!("umask {}", ["0", "22", "77"][random.below(3) as usize]),
             _ => format!("stat {one}"),
         });
     }

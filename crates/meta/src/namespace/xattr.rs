@@ -99,10 +99,10 @@ pub fn set(
         return Err(explain(Errno::TooBig, what));
     }
     let key = key::xattr(id, name);
-    let there = txn.bytes(&key)?.is_some();
+    let before = txn.bytes(&key)?;
     match mode {
-        XattrMode::Create if there => return Err(fail(Errno::Exist, name)),
-        XattrMode::Replace if !there => return Err(fail(Errno::NoData, name)),
+        XattrMode::Create if before.is_some() => return Err(fail(Errno::Exist, name)),
+        XattrMode::Replace if before.is_none() => return Err(fail(Errno::NoData, name)),
         _ => {}
     }
     let (from, to) = key::all_of(b'x', id);
@@ -111,9 +111,14 @@ pub fn set(
     if used + name.len() + value.len() > TOTAL_LIMIT {
         return Err(fail(Errno::NoSpc, name));
     }
+    let mode_before = node.mode;
     match acl::List::named(name) {
         Some(list) => acl::set(txn, context, id, &mut node, list, value)?,
-        None => txn.put_bytes(key, value.into()),
+        None => txn.put_bytes(key.clone(), value.into()),
+    }
+    // What is as it was has not changed now; ext4 sees it so too.
+    if node.mode == mode_before && txn.bytes(&key)? == before {
+        return Ok(());
     }
     node.ctime = txn.now;
     put_inode(txn, id, &node);
