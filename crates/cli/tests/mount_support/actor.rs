@@ -39,9 +39,13 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
                 actor.turn += 1;
                 let mut result = actor.step(step);
                 // A directory that another mount moved while somebody renames something here: the
-                // kernel gives up instead of waiting.
+                // kernel gives up instead of waiting. Found by a rename itself it is so each time; by
+                // anything else, once no rename is under way, it is put in its new place.
                 for _ in 0..100 {
                     if actor.roots.len() > 1 && matches!(result, Err(Errno::STALE)) {
+                        for name in step.split(' ').skip(1) {
+                            let _ = rustix::fs::lstat(actor.path(name));
+                        }
                         std::thread::yield_now();
                         result = actor.step(step);
                     }
