@@ -82,7 +82,8 @@ impl Acl {
         if lines.is_empty() {
             return Ok(None);
         }
-        let lines: Vec<Line> = lines.iter().map(Line::read).collect::<Result<_, _>>()?;
+        let lines = lines.iter().copied().map(Line::read);
+        let lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
         Acl::from_lines(&lines).map(Some)
     }
 
@@ -197,8 +198,8 @@ impl Acl {
 }
 
 impl Line {
-    fn read(bytes: &[u8; 8]) -> Result<Line, Failure> {
-        let [t0, t1, r0, r1, id @ ..] = *bytes;
+    fn read(bytes: [u8; 8]) -> Result<Line, Failure> {
+        let [t0, t1, r0, r1, id @ ..] = bytes;
         let line = Line {
             tag: u16::from_le_bytes([t0, t1]),
             rights: u32::from(u16::from_le_bytes([r0, r1])),

@@ -57,13 +57,11 @@ fn stored<R: Read>(read: &mut R, id: u64, list: List) -> Result<Acl, Failure> {
         let what = format!("the access control list of inode {id} is missing; run fsck");
         explain(Errno::Stale, what)
     })?;
-    match Acl::parse(&bytes) {
-        Ok(Some(acl)) => Ok(acl),
-        _ => {
-            let what = format!("the access control list of inode {id} is damaged; run fsck");
-            Err(explain(Errno::Io, what))
-        }
-    }
+    let acl = Acl::parse(&bytes).ok().flatten();
+    acl.ok_or_else(|| {
+        let what = format!("the access control list of inode {id} is damaged; run fsck");
+        explain(Errno::Io, what)
+    })
 }
 
 /// May the caller read or change this list? Everybody who reaches an inode may read it, as on Linux.
@@ -107,15 +105,12 @@ pub fn set(
         }
         kept = kept.filter(|acl| !acl.is_just_mode());
     }
-    match &kept {
-        Some(acl) => {
-            put(txn, id, list, acl);
-            node.mode |= list.flag();
-        }
-        None => {
-            txn.delete(key::xattr(id, list.name()));
-            node.mode &= !list.flag();
-        }
+    if let Some(acl) = &kept {
+        put(txn, id, list, acl);
+        node.mode |= list.flag();
+    } else {
+        txn.delete(key::xattr(id, list.name()));
+        node.mode &= !list.flag();
     }
     Ok(())
 }
