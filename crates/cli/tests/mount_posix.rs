@@ -49,6 +49,7 @@ const RULES: &[&str] = &[
     "hold h a rw,creat; write h hello; link a b; unlink a; fstat h; unlink b; fstat h; pread h 0 10; pwrite h 5 world; pread h 0 20; ftruncate h 3; fstat h; fchmod h 600; fstat h; put a other; get a; pread h 0 9; drop h; get a",
     "put a first; hold h a r; put b second; rename b a; pread h 0 9; fstat h; get a; drop h; get a",
     "mkdir d 755; hold h d r,dir; rmdir d; fstat h; drop h; stat d",
+    "mkdir d 755; put d/x y; as 1001 1001; hold h d r,dir; peek h x; as 0 0; unlink d/x; rmdir d; as 1001 1001; peek h x; fstat h; peek h .; as 0 0; peek h x",
     // Opening.
     "open a rw 644; open a rw,creat 640; stat a; open a rw,creat,excl 640; open a r,dir 0; mkdir d 755; open d w 0; open d r 0; open d rw,creat 644; symlink a l; open l r,nofollow 0; open l w,creat,excl 644; open a w,trunc 0; stat a",
     "put a 12345; open a w,trunc 0; stat a; put a 12345; open a r 0; stat a; open b rw,creat 444; stat b; as 1001 1001; open b rw 0; open b r 0; open a w,trunc 0",

@@ -335,6 +335,11 @@ impl Actor {
                 Ok(shown(&bytes[..got]))
             }
             "fstat" => Ok(describe(&rustix::fs::fstat(fd)?)),
+            "peek" => Ok(describe(&rustix::fs::statat(
+                fd,
+                words[2],
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?)),
             "ftruncate" => done(rustix::fs::ftruncate(fd, number(2))),
             "fchmod" => done(rustix::fs::fchmod(fd, octal(words[2]))),
             "fsync" => done(rustix::fs::fsync(fd)),
