@@ -1,4 +1,5 @@
-//! Who may do what: the permission bits and access control lists, set-id and sticky rules of POSIX as Linux applies them.
+//! Who may do what: the permission bits, access control lists, set-id and sticky rules of POSIX as Linux
+//! applies them.
 
 use super::{Context, explain, fail};
 use crate::failure::{Errno, Failure};
