@@ -61,6 +61,7 @@ const RULES: &[&str] = &[
     "hold h a rw,creat; write h hello; link a b; unlink a; fstat h; unlink b; fstat h; pread h 0 10; pwrite h 5 world; pread h 0 20; ftruncate h 3; fstat h; fchmod h 600; fstat h; put a other; get a; pread h 0 9; drop h; get a",
     "put a first; hold h a r; put b second; rename b a; pread h 0 9; fstat h; get a; drop h; get a",
     "mkdir d 755; hold h d r,dir; rmdir d; fstat h; drop h; stat d",
+    "mkdir d 755; put d/x y; as 1001 1001; hold h d r,dir; peek h x; as 0 0; unlink d/x; rmdir d; as 1001 1001; peek h x; fstat h; peek h .; as 0 0; peek h x",
     // Opening.
     "open a rw 644; open a rw,creat 640; stat a; open a rw,creat,excl 640; open a r,dir 0; mkdir d 755; open d w 0; open d r 0; open d rw,creat 644; symlink a l; open l r,nofollow 0; open l w,creat,excl 644; open a w,trunc 0; stat a",
     "put a 12345; open a w,trunc 0; stat a; put a 12345; open a r 0; stat a; open b rw,creat 444; stat b; as 1001 1001; open b rw 0; open b r 0; open a w,trunc 0",
@@ -86,6 +87,29 @@ const RULES: &[&str] = &[
     "put a xyz; hold h a w; setcap a; ftruncate h 1; hascap a; setcap a; fallocate h plain 0 10; hascap a; hold j b rw,creat; write j bytes; setcap a; copy j h 0 0 3; hascap a; fsync h; setcap a; fsync h; hascap a",
     "put a x; setcap a; chown a 1001 -1; hascap a; setcap a; chown a -1 -1; hascap a; setcap a; chmod a 755; hascap a; utimens a 1 2; hascap a; link a b; hascap b; rename b c; hascap c; setxattr a user.x y; hascap a; delxattr a security.capability; hascap a",
     "put a x; chmod a 6777; setcap a; append a y; stat a; hascap a; setcap a; as 1001 1001; setcap a; hascap a; append a z; stat a; hascap a; as 0 0; chmod a 6777; setcap a; as 1001 1001; hold h a rw; pwrite h 0 q; stat a; hascap a; as 0 0; setcap a; as 1001 1001; truncate a 1; hascap a; as 0 0; setcap a; as 1001 1001; delxattr a security.capability; hascap a",
+    // Access control lists: set, shown as the group's bits, changed by chmod, gone when they say no more
+    // than the mode does.
+    "put a x; setacl a access u::rw,u:1001:rw,g::r,m::rw,o::-; stat a; getacl a; listxattr a; chmod a 640; stat a; getacl a; chmod a 4755; stat a; getacl a; chown a 1002 1003; stat a; getacl a; setacl a access u::rw,g::r,o::-; stat a; getacl a; listxattr a",
+    "put a x; setacl a access u::rwx,g::rw,m::r,o::x; stat a; getacl a; delacl a access; stat a; getacl a; delacl a access; delacl a default; getacl a; setacl a access raw:; setacl a access raw:02000000; getacl a; stat a",
+    "put a x; link a b; setacl a access u::rw,u:7:r,g::-,m::r,o::-; getacl b; rename a c; getacl c; chmod b 604; getacl c; hold h c r; unlink b; unlink c; fchmod h 640; fstat h; put a y; getacl a",
+    // Whom they let in, by name, by group, through the mask.
+    "put a text; chmod a 600; setacl a access u::rw,u:1001:rw,g::r,g:1005:w,m::rw,o::-; as 1001 9; get a; append a y; access a 7; as 1002 9; get a; as 9 1002 1005; get a; append a z; access a 6; as 9 1005; append a z; as 9 0; get a; as 9 0 1005; access a 6; access a 4; access a 2; as 0 0; chmod a 620; as 1001 9; get a; append a q; as 9 0; get a; as 9 1005; append a z",
+    "put a text; setacl a access u::-,u:1001:rw,g::rwx,m::rwx,o::rwx; chown a 1002 1002; as 1002 1002; get a; access a 4; as 1001 1002; get a; access a 1; as 1003 1002; get a; access a 1; as 9 9; access a 7; as 0 0; access a 7",
+    // A mask that leaves nothing: those who are named are others then.
+    "put a text; setacl a access u::rw,u:1001:rw,g::rw,g:1005:rw,m::-,o::r; stat a; as 1001 9; get a; append a x; as 9 1005; get a; as 9 0; get a; as 9 9; get a",
+    "mkdir d 700; setacl d access u::rwx,u:1001:rwx,u:1002:x,g::-,m::rwx,o::-; put d/a x; as 1001 9; put d/b y; ls d; unlink d/a; mkdir d/e 755; stat d/b; as 1002 9; ls d; get d/b; put d/c z; unlink d/b; as 1003 9; get d/b; stat d/b; access d 1",
+    "put a x; setacl a access u::rw,u:1001:rw,g::-,m::rw,o::-; as 1001 9; utimens a now now; utimens a 5 5; truncate a 0; chmod a 777; setacl a access u::rw,g::-,o::-; delacl a access; setxattr a user.x y; getxattr a user.x; hold h a rw; pwrite h 0 abc; as 0 0; get a; getacl a; stat a",
+    "put a x; chown a 1001 1001; as 1001 1001; setacl a access u::rw,u:1002:r,g::-,m::r,o::-; getacl a; as 1002 1002; get a; getacl a; setacl a access u::rw,u:1002:rw,g::-,m::rw,o::-; delacl a access; as 1001 1001; delacl a access; getacl a; stat a",
+    // Set-id bits: who is not in the group loses its bit.
+    "put a x; chown a 1001 1005; chmod a 6755; as 1001 1001; setacl a access u::rwx,u:7:x,g::rx,m::rx,o::-; stat a; as 1001 1001 1005; chmod a 2755; setacl a access u::rwx,u:7:x,g::rx,m::rwx,o::-; stat a; as 0 0; chmod a 6755; setacl a access u::rwx,u:7:x,g::rx,m::rwx,o::-; stat a; as 1001 1001; append a y; stat a",
+    "mkdir d 755; chown d 1001 1005; chmod d 2755; as 1001 1001; setacl d default u::rwx,u:7:x,g::rx,m::rx,o::-; stat d; setacl d access u::rwx,u:7:x,g::rx,m::rx,o::-; stat d; mkdir d/e 755; stat d/e; getacl d/e",
+    // Default lists: inherited, whatever the umask; by all but symbolic links.
+    "umask 027; put a x; stat a; mkdir d 777; stat d; mknod f fifo 666; stat f; umask 077; open b w,creat 666; stat b; setacl d default u::rwx,u:1001:rwx,g::rx,m::rwx,o::rx; stat d; getacl d; put d/a x; stat d/a; getacl d/a; mkdir d/e 777; stat d/e; getacl d/e; mkdir d/f 700; getacl d/f; open d/g w,creat,excl 666; getacl d/g; mknod d/p fifo 640; getacl d/p; mknod d/s socket 777; getacl d/s; mknod d/c char 620; getacl d/c; symlink a d/l; stat d/l; getacl d/l; put d/e/x y; getacl d/e/x; stat d/e/x; link a d/h; getacl d/h; stat d/h; rename a d/e/r; getacl d/e/r",
+    "umask 077; mkdir d 755; setacl d default u::rw,g::r,o::-; put d/a x; stat d/a; getacl d/a; mkdir d/e 777; stat d/e; getacl d/e; delacl d/e default; put d/e/b x; stat d/e/b; setacl d/e default raw:; setacl d default raw:02000000; put d/c x; stat d/c; getacl d",
+    "mkdir d 2777; chown d 0 1009; chmod d 2777; setacl d default u::rwx,g::rwx,g:1001:rwx,m::rwx,o::-; as 1001 1001; umask 077; put d/a x; stat d/a; getacl d/a; mkdir d/e 770; stat d/e; getacl d/e; open d/n w,creat 2775; stat d/n; getacl d/n; mknod d/m file 6777; stat d/m",
+    // Where they cannot be, and what is none.
+    "put a x; setacl a default u::rw,g::-,o::-; delacl a default; symlink a l; setacl l access u::rw,g::-,o::-; getacl l; delacl l access; mknod f fifo 600; setacl f access u::rw,u:1:r,g::-,m::r,o::-; getacl f; stat f; setacl none access u::rw,g::-,o::-; getacl none; setxattr a system.other x; getxattr a system.other",
+    "put a x; setacl a access u::rw,o::-,g::-; setacl a access u::rw,u:1:r,g::-,o::-; setacl a access u::rw,g::-; setacl a access u::rw,u::r,g::-,o::-; setacl a access raw:01; setacl a access raw:03000000; setacl a access raw:0200000001; setacl a access raw:0200000001000f00ffffffff04000000ffffffff20000000ffffffff; setacl a access raw:0200000040000600ffffffff; setacl a access u::rw,u:4294967295:r,g::-,m::r,o::-; getacl a; stat a; setacl a access u::rw,u:5:r,u:5:w,u:2:x,g::-,m::rwx,o::-; getacl a; as 5 5; access a 4; access a 2",
     // Times given by hand.
     "put a x; utimens a 100 200; times a; utimens a omit 300; times a; utimens a 400 omit; times a; utimens a -5 4294967300; times a; symlink a l; utimens l 7 8; times l; times a; mkdir d 755; utimens d 1 2; times d",
     "put a x; chown a 1001 1001; as 1001 1001; utimens a 1 2; times a; as 1002 1002; utimens a now now; as 0 0; chmod a 666; as 1002 1002; utimens a now now; utimens a 3 4; utimens a now omit; utimens a omit omit",
@@ -110,8 +134,35 @@ const TIMES: &[(&str, &str, &str)] = &[
     ("put a x", "a", "open a w 0"),
     ("put a x", "a", "open a w,trunc 0"),
     ("put a x", "a", "setxattr a user.x y"),
+    ("put a x; setxattr a user.x y", "a", "setxattr a user.x y"),
+    ("put a x; setxattr a user.x y", "a", "setxattr a user.x z"),
     ("put a x; setxattr a user.x y", "a", "getxattr a user.x"),
     ("put a x; setxattr a user.x y", "a", "delxattr a user.x"),
+    ("put a x", "a", "setacl a access u::rw,u:1:r,g::-,m::r,o::-"),
+    ("put a x", "a", "setacl a access u::rw,g::r,o::r"),
+    ("put a x", "a", "setacl a access u::rw,g::-,o::-"),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+    ),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "chmod a 640",
+    ),
+    ("put a x", "a", "getacl a"),
+    ("put a x", "a", "delacl a access"),
+    (
+        "put a x; setacl a access u::rw,u:1:r,g::-,m::r,o::-",
+        "a",
+        "delacl a access",
+    ),
+    (
+        "mkdir d 755",
+        "d",
+        "setacl d default u::rw,u:1:r,g::-,m::r,o::-",
+    ),
     ("put a x", "a", "utimens a 5 omit"),
     ("put a x", "a", "utimens a omit 5"),
     ("put a x; hold h a rw", "a", "pwrite h 0 z"),
@@ -212,6 +263,30 @@ fn every_rule_is_that_of_the_local_file_system() {
 /// Names that random scripts use; few, so that they meet.
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "d/a", "d/b", "e", "e/a", "d/e"];
 
+/// A list about the users of random scripts, mostly a whole one.
+fn random_list(random: &mut Random) -> String {
+    let rights = |random: &mut Random| {
+        ["-", "r", "rw", "rwx", "x", "wx", "rx", "rwx"][random.below(8) as usize]
+    };
+    let mut list = format!("u::{}", rights(random));
+    let mut named = false;
+    for (before, tag) in [("", "u"), ("g::", "g")] {
+        if !before.is_empty() {
+            list += &format!(",{before}{}", rights(random));
+        }
+        for id in [1001, 1002] {
+            if random.below(3) == 0 {
+                named = true;
+                list += &format!(",{tag}:{id}:{}", rights(random));
+            }
+        }
+    }
+    if named != (random.below(10) == 0) {
+        list += &format!(",m::{}", rights(random));
+    }
+    list + &format!(",o::{}", rights(random))
+}
+
 fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
     let mut script = vec!["mkdir d 777".to_owned(), "mkdir e 1777".to_owned()];
     for _ in 0..steps {
@@ -222,7 +297,9 @@ fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
         ][random.below(9) as usize];
         let user = [0, 0, 1001, 1002][random.below(4) as usize];
         let size = random.below(100_000);
-        script.push(match random.below(30) {
+        let list = random_list(random);
+        let kind = ["access", "access", "default"][random.below(3) as usize];
+        script.push(match random.below(36) {
             0 | 1 => format!("as {user} {user}"),
             2 => format!("mkdir {one} {mode}"),
             3 => format!("rmdir {one}"),
@@ -250,6 +327,10 @@ fn random_script(random: &mut Random, steps: usize, node: &str) -> Vec<String> {
             25 => format!("hold h {one} rw,nonblock"),
             26 => format!("pwrite h {size} mark{size}"),
             27 => "fstat h".to_owned(),
+            28 | 29 => format!("setacl {one} {kind} {list}"),
+            30 => format!("delacl {one} {kind}"),
+            31 | 32 => format!("getacl {one}"),
+            33 => format!("umask {}", ["0", "22", "77"][random.below(3) as usize]),
             _ => format!("stat {one}"),
         });
     }

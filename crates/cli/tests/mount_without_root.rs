@@ -6,7 +6,7 @@ mod support;
 use mount_support::{binary, is_mounted};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// Nobody in particular.
 const USER: u32 = 65534;
@@ -37,6 +37,33 @@ const END: &str = r#"
     "$T" --cluster cluster down >/dev/null
 "#;
 
+/// Whether somebody without privileges can mount here at all; says so if not.
+fn others_may_mount(test: &str) -> bool {
+    let Ok(device) = std::fs::metadata("/dev/fuse") else {
+        support::skip(test, "there is no /dev/fuse");
+        return false;
+    };
+    if device.mode() & 0o006 != 0o006 {
+        support::skip(test, "/dev/fuse is not for everybody");
+        return false;
+    }
+    mount_support::have(test, &["fusermount3", "setpriv"])
+}
+
+fn as_user(program: &Path, own: &Path, script: &str) -> ExitStatus {
+    Command::new("setpriv")
+        .args([&format!("--reuid={USER}"), &format!("--regid={USER}")])
+        .args(["--clear-groups", "sh", "-c", script])
+        .env("T", program)
+        .env("D", own)
+        .env("HOME", own)
+        .env("TMPDIR", own)
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("TRIREME_CLUSTER")
+        .status()
+        .unwrap()
+}
+
 #[test]
 fn nobody_needs_root_to_start_a_cluster_and_mount_it() {
     let test = "nobody_needs_root_to_start_a_cluster_and_mount_it";
@@ -44,10 +71,7 @@ fn nobody_needs_root_to_start_a_cluster_and_mount_it() {
         // The other tests of mounts go this way then.
         return support::skip(test, "only root can become somebody else");
     }
-    if !Path::new("/dev/fuse").exists() {
-        return support::skip(test, "there is no /dev/fuse");
-    }
-    if !mount_support::have(test, &["fusermount3", "setpriv"]) {
+    if !others_may_mount(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -57,19 +81,7 @@ fn nobody_needs_root_to_start_a_cluster_and_mount_it() {
     let own = dir.path().join("own");
     std::fs::create_dir(&own).unwrap();
     chown(&own, Some(USER), Some(USER)).unwrap();
-    let as_user = |script: &str| {
-        Command::new("setpriv")
-            .args([&format!("--reuid={USER}"), &format!("--regid={USER}")])
-            .args(["--clear-groups", "sh", "-c", script])
-            .env("T", &program)
-            .env("D", &own)
-            .env("HOME", &own)
-            .env("TMPDIR", &own)
-            .env_remove("XDG_RUNTIME_DIR")
-            .env_remove("TRIREME_CLUSTER")
-            .status()
-            .unwrap()
-    };
+    let as_user = |script: &str| as_user(&program, &own, script);
     if !as_user("test -x \"$T\" && test -w \"$D\"").success() {
         return support::skip(test, "temporary files are out of other users' reach");
     }
@@ -86,4 +98,70 @@ fn nobody_needs_root_to_start_a_cluster_and_mount_it() {
     assert!(worked && mounted && ended && !left);
     assert_eq!(others, Err(std::io::ErrorKind::PermissionDenied));
     assert_eq!(std::fs::metadata(&own).unwrap().uid(), USER);
+}
+
+/// What a guest does in a cluster of root's. The manager believes this mount about nobody but the guest.
+const VISIT: &str = r#"
+    set -ex
+    cd "$D"
+    umask 077
+    "$T" --cluster ../cluster mount mount >/dev/null
+    cd mount/shared
+    test "$(cat lent)" = root
+    echo guest >> lent
+    if cat kept; then exit 1; fi
+    mkdir home
+    setfacl -d -m u:1001:rwx,g::rx home
+    echo x > home/file
+    test "$(getfacl -cnE home/file | tr '\n' ' ')" = "user::rw- user:1001:rwx group::r-x mask::rw- other::---  "
+    chmod 600 home/file
+    getfacl -cn home/file | grep -q "mask::---"
+    mkdir plain
+    test "$(stat -c %a plain)" = 700
+    if setfacl -b lent; then exit 1; fi
+"#;
+
+#[test]
+fn lists_hold_on_a_mount_that_speaks_for_its_own_user_only() {
+    let test = "lists_hold_on_a_mount_that_speaks_for_its_own_user_only";
+    if !rustix::process::geteuid().is_root() {
+        return support::skip(test, "only root can become somebody else");
+    }
+    if !others_may_mount(test) || !mount_support::have(test, &["setfacl", "getfacl"]) {
+        return;
+    }
+    let Some(mut sea) = mount_support::sea(test, 2) else {
+        return;
+    };
+    let root = sea.mount(&[]);
+    mount_support::shell(
+        &root,
+        "umask 022; mkdir shared; cd shared; setfacl -m u:65534:rwx .; umask 077
+         echo root > lent; setfacl -m u:65534:rw lent; echo mine > kept; setfacl -m u:1001:r kept",
+    );
+    // Guests get in where they can read the key and reach the sockets.
+    let cluster = sea.local.dir().to_owned();
+    let home = cluster.parent().unwrap().to_owned();
+    mount_support::shell(
+        &home,
+        "chmod 755 . cluster cluster/run; chmod 644 cluster/cluster.json cluster/cluster.key
+         chmod 777 cluster/run/*",
+    );
+    let program = home.join("trireme");
+    std::fs::copy(binary(), &program).unwrap();
+    let own = sea.dir("own");
+    std::fs::create_dir(own.join("mount")).unwrap();
+    for dir in [own.clone(), own.join("mount")] {
+        chown(&dir, Some(USER), Some(USER)).unwrap();
+    }
+    if !as_user(&program, &own, "test -x \"$T\" && test -w \"$D\"").success() {
+        return support::skip(test, "temporary files are out of other users' reach");
+    }
+    let visited = as_user(&program, &own, VISIT).success();
+    let _ = trireme_fuse::kernel::unmount(&own.join("mount"), true);
+    assert!(visited);
+    let shown = mount_support::shell(&root, "cat shared/lent; getfacl -cn shared/lent");
+    assert!(shown.starts_with("root\nguest\n"), "{shown}");
+    assert!(shown.contains("user:65534:rw-"), "{shown}");
+    sea.check();
 }

@@ -40,6 +40,7 @@ pub struct Namespace {
     call_time: Duration,
     caller: Option<Caller>,
     soft: bool,
+    umask: u32,
 }
 
 struct Shared {
@@ -92,6 +93,7 @@ impl Namespace {
             call_time: limits::CALL_TIME,
             caller: None,
             soft: false,
+            umask: 0,
         }
     }
 
@@ -120,6 +122,15 @@ impl Namespace {
         }
     }
 
+    /// The same that masks these permission bits out of the modes of what it makes, unless the directory
+    /// has a default access control list. By default nothing is masked, whatever the process's umask.
+    pub fn masking(&self, umask: u32) -> Namespace {
+        Namespace {
+            umask,
+            ..self.clone()
+        }
+    }
+
     /// Makes all changes so far safe from a power cut.
     pub fn sync(&self) -> Result<(), NetError> {
         answer!(self.ask(Request::Sync)?, Response::Done => ())
@@ -142,6 +153,7 @@ impl Namespace {
                 caller,
                 serial: 0,
                 soft: self.soft,
+                umask: self.umask,
                 request,
             },
             Deadline::after(self.call_time),
@@ -167,6 +179,7 @@ impl Namespace {
                 caller,
                 serial: number.serial(),
                 soft: self.soft,
+                umask: self.umask,
                 request,
             },
             deadline,
@@ -453,6 +466,7 @@ impl Namespace {
             caller: None,
             serial: 0,
             soft: self.soft,
+            umask: self.umask,
             request: Request::Check { repair },
         };
         // Reads everything: a large namespace takes its time.

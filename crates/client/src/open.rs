@@ -52,7 +52,8 @@ impl OpenOptions {
         self
     }
 
-    /// Permission bits of a new file (default 0644).
+    /// Permission bits of a new file. The default is 0644, or as much of 0666 as the directory's default
+    /// access control list gives.
     pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
         self.mode = Some(mode);
         self
@@ -67,14 +68,15 @@ impl OpenOptions {
     /// Opens `path` on `cluster`.
     pub fn open(&self, cluster: &Cluster, path: impl AsRef<[u8]>) -> Result<File> {
         let path = path.as_ref();
-        let create = (self.create || self.create_new)
-            .then(|| (self.mode.unwrap_or(0o644), self.layout.clone()));
+        let (mode, umask) = self.mode.map_or((0o666, 0o022), |mode| (mode, 0));
+        let create = (self.create || self.create_new).then(|| (mode, self.layout.clone()));
         let access = OpenMode {
             read: self.read,
             write: self.write,
         };
         let opened = cluster
             .namespace()
+            .masking(umask)
             .open(Place::path(path), access, create, self.create_new)
             .map_err(|source| Error::At {
                 path: String::from_utf8_lossy(path).into_owned(),

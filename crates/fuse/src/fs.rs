@@ -1,6 +1,7 @@
 //! What each request of the kernel means for a cluster: a translation, one file per group of requests.
 
 mod access;
+mod acl;
 mod attribute;
 mod behind;
 mod cache;
@@ -114,6 +115,9 @@ impl FileSystem for Fs {
             | init::PARALLEL_DIROPS
             | init::HANDLE_KILLPRIV_V2
             | init::DIRECT_IO_ALLOW_MMAP
+            // The umask comes with the request: only the manager knows whether a default list is there.
+            | init::POSIX_ACL
+            | init::DONT_MASK
     }
 
     fn started(&self, notifier: Notifier, flags: u64) {

@@ -3,6 +3,8 @@
 //!
 //! It never deletes a file: an inode without a name gets one in `/lost+found`.
 
+mod lists;
+
 use crate::failure::Failure;
 use crate::key;
 use crate::namespace::{directory, put_inode};
@@ -48,6 +50,7 @@ pub fn check(txn: &mut Txn<'_>, secret: &[u8; 32], repair: bool) -> Result<Check
     check.lost()?;
     check.links();
     check.attributes()?;
+    check.lists()?;
     Ok(check.report)
 }
 
@@ -268,6 +271,7 @@ impl Check<'_, '_> {
     /// Link counts, entry counts and `..`, against what the entries say.
     fn links(&mut self) {
         let inodes = std::mem::take(&mut self.inodes);
+        let mut mended = Vec::new();
         for (id, inode) in &inodes {
             let names = self.names.get(id).map_or(&[][..], Vec::as_slice);
             let mut right = inode.clone();
@@ -293,9 +297,11 @@ impl Check<'_, '_> {
             );
             if self.problem(what, "write what the entries say") {
                 put_inode(self.txn, *id, &right);
+                mended.push((*id, right));
             }
         }
         self.inodes = inodes;
+        self.inodes.extend(mended);
     }
 
     fn attributes(&mut self) -> Result<(), Failure> {

@@ -12,6 +12,7 @@
 //!   [`kv::Redb`], [`kv::Memory`]. A commit compares versions of what was read, so an engine that
 //!   others write to as well (etcd) fits: a conflict re-runs the batch.
 //! * [`key`], [`record`]: the stored format (docs/metadata.md has the byte diagrams).
+//! * [`acl`]: access control lists: their binary form, whom they let in.
 //! * [`txn`], [`queue`]: transactions and group commit.
 //! * [`namespace`]: POSIX names, attributes, permissions as pure functions over a transaction.
 //! * [`lock`], [`wait`], [`session`]: byte-range locks, who waits for them, and leases, in memory, with
@@ -23,6 +24,7 @@
 //! (removing an unlinked file's subfiles, cutting a truncated one) goes through
 //! [`manager::Subfiles`], which the server crate implements.
 
+pub mod acl;
 pub mod cache;
 pub mod check;
 pub mod failure;

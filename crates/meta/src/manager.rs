@@ -160,11 +160,13 @@ const SOFT: &[u8] = b"msoft";
 /// More inodes than can be made before a soft commit becomes durable.
 const SOFT_INODES: u64 = 1 << 22;
 
-/// How a change is carried out: at most once under its number, and how durable the answer is.
+/// How a change is carried out: at most once under its number, how durable the answer is, and what is
+/// masked out of modes.
 #[derive(Clone, Copy)]
 pub(crate) struct Once {
     serial: u64,
     soft: bool,
+    umask: u32,
 }
 
 impl Manager {
@@ -288,6 +290,7 @@ impl Manager {
                 caller: None,
                 serial: 0,
                 soft: false,
+                umask: 0,
                 request,
             },
             move |result| {
@@ -356,7 +359,7 @@ impl Inner {
     fn change<T>(
         self: &Arc<Self>,
         client: u64,
-        Once { serial, soft }: Once,
+        once: Once,
         caller: Caller,
         mut body: impl FnMut(&mut Txn<'_>, &Context<'_>) -> Result<T, Failure> + Send + 'static,
         done: impl FnOnce(Result<T, Failure>) + Send + 'static,
@@ -365,6 +368,11 @@ impl Inner {
     {
         let inner = self.clone();
         let servers = self.map().1;
+        let Once {
+            serial,
+            soft,
+            umask,
+        } = once;
         self.queue.submit_as(
             soft,
             move |txn| {
@@ -372,6 +380,7 @@ impl Inner {
                     caller: &caller,
                     secret: &inner.superblock.secret,
                     servers: &servers,
+                    umask,
                 };
                 if serial == 0 {
                     return body(txn, &context);
@@ -414,6 +423,7 @@ impl Inner {
         let serial = Once {
             serial: call.serial,
             soft,
+            umask: call.umask,
         };
         if soft
             && !self.soft.load(Ordering::SeqCst)
@@ -633,6 +643,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &servers,
+            umask: 0,
         };
         let context = &context;
         self.read(|read| match request {

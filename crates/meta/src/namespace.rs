@@ -3,6 +3,7 @@
 //! Nothing here knows of sockets, threads, clocks or engines. Functions that only read take any
 //! [`Read`]; functions that change take a [`Txn`]. Each is atomic because its transaction is.
 
+pub mod acl;
 pub mod attribute;
 pub mod capability;
 pub mod create;
@@ -30,6 +31,8 @@ pub struct Context<'a> {
     pub secret: &'a [u8; 32],
     /// Ids of the I/O servers that new files may use.
     pub servers: &'a [u32],
+    /// What the caller's process masks out of the modes of what it makes.
+    pub umask: u32,
 }
 
 /// A failure about a name.
@@ -50,8 +53,12 @@ pub fn explain(errno: Errno, what: impl Into<String>) -> Failure {
 
 /// Reads an inode that something points to.
 pub fn inode<R: Read>(read: &mut R, id: u64) -> Result<Inode, Failure> {
-    read.record(&key::inode(id))?
-        .ok_or_else(|| explain(Errno::Stale, format!("inode {id}")))
+    let found: Option<Inode> = read.record(&key::inode(id))?;
+    let mut node = found.ok_or_else(|| explain(Errno::Stale, format!("inode {id}")))?;
+    if node.mode & record::HAS_ACL != 0 {
+        node.acl = Some(acl::load(read, id)?);
+    }
+    Ok(node)
 }
 
 /// Writes an inode.
@@ -91,6 +98,7 @@ pub fn make_root(txn: &mut Txn<'_>, owner: &Caller) {
             parent: ROOT,
             wish: trireme_proto::message::meta::LayoutWish::default(),
         },
+        acl: None,
     };
     put_inode(txn, ROOT, &root);
     txn.put(

@@ -1,5 +1,6 @@
 //! The value format: a version byte, then postcard.
 
+use crate::acl::Acl;
 use crate::failure::{Errno, Failure};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
@@ -7,6 +8,12 @@ use trireme_proto::message::meta::{Attr, ClusterMap, Entry, Kind, Layout, Layout
 
 /// Version byte of every value. A newer one is refused, never guessed at.
 pub const FORMAT: u8 = 1;
+
+/// In a stored mode, above the bits of `stat`: the inode has an access control list, which is kept as an
+/// extended attribute. So an inode without one, which most are, costs no look for it.
+pub const HAS_ACL: u32 = 1 << 16;
+/// The same for the list that what is made in a directory inherits.
+pub const HAS_DEFAULT_ACL: u32 = 1 << 17;
 
 /// The file system itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,7 +40,7 @@ pub struct Counters {
 pub struct Inode {
     /// What it is.
     pub kind: Kind,
-    /// Permission, set-id and sticky bits.
+    /// Permission, set-id and sticky bits, and which lists it has ([`HAS_ACL`], [`HAS_DEFAULT_ACL`]).
     pub mode: u32,
     /// Owner.
     pub uid: u32,
@@ -59,6 +66,9 @@ pub struct Inode {
     pub btime: Time,
     /// The rest, which depends on the kind.
     pub body: Body,
+    /// Its access control list, where [`crate::namespace::inode`] found that it has one.
+    #[serde(skip)]
+    pub acl: Option<Box<Acl>>,
 }
 
 /// What only some kinds have.
@@ -85,7 +95,7 @@ impl Inode {
         Attr {
             inode,
             kind: self.kind,
-            mode: self.mode,
+            mode: self.mode & 0o7777,
             nlink: self.nlink,
             uid: self.uid,
             gid: self.gid,

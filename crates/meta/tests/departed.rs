@@ -25,6 +25,7 @@ fn numbered(
         caller: None,
         serial,
         soft: false,
+        umask: 0,
         request,
     };
     manager.submit(who, call, move |result| send.send(result).unwrap());
@@ -123,6 +124,7 @@ fn a_truncation_that_a_crash_cut_short_is_finished_unless_somebody_writes_first(
                 caller: None,
                 serial: 0,
                 soft: false,
+                umask: 0,
                 request: truncate(10),
             },
             |_| {},
@@ -245,6 +247,7 @@ fn a_sweep_leaves_a_truncation_alone_that_is_under_way() {
             caller: None,
             serial: 0,
             soft: false,
+            umask: 0,
             request,
         };
         let send = send.clone();

@@ -226,3 +226,39 @@ fn an_entry_where_no_lookup_finds_it_is_put_in_its_place() {
         )
         .unwrap();
 }
+
+#[test]
+fn lists_and_the_inodes_that_announce_them_are_brought_together() {
+    use trireme_meta::namespace::acl::List;
+    let world = world();
+    // Owner rw, user 5 rw, owning group none, mask r, others none.
+    let lines = [
+        (1u16, 6u16, u32::MAX),
+        (2, 6, 5),
+        (4, 0, u32::MAX),
+        (16, 4, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in lines {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let key = key::xattr(world.inode, List::Access.name());
+    let mode = || {
+        let stored = world.engine.get(&key::inode(world.inode)).unwrap().unwrap();
+        record::decode::<Inode>("inode", &stored.value)
+            .unwrap()
+            .mode
+    };
+    world.write(key.clone(), Some(list.into()));
+    world.finds_and_mends("does not know of its system.posix_acl_access");
+    assert_eq!(mode(), 0o640 | record::HAS_ACL);
+    world.write(key.clone(), Some(Arc::new(*b"damaged")));
+    world.finds_and_mends("is not an access control list");
+    assert_eq!(mode(), 0o600);
+    world.change_inode(|inode| inode.mode = 0o664 | record::HAS_ACL | record::HAS_DEFAULT_ACL);
+    world.finds_and_mends("says that it has an access control list");
+    assert_eq!(mode(), 0o600);
+}

@@ -90,6 +90,7 @@ fn a_close_that_is_committed_with_an_opening_does_not_settle_the_size() {
             caller: None,
             serial: 0,
             soft: false,
+            umask: 0,
             request,
         };
         manager.submit(&root(), call, move |result| _ = done.send(result));

@@ -235,6 +235,7 @@ fn permission_bits_stop_others_and_nobody_is_believed_about_himself() {
             caller: Some(claimed),
             serial: 0,
             soft: false,
+            umask: 0,
             request: lookup.clone(),
         };
         manager.submit(&bob, call, move |result| send.send(result).unwrap());
@@ -570,6 +571,7 @@ fn a_repeated_call_is_carried_out_once_and_answered_again() {
                 caller: None,
                 serial,
                 soft: false,
+                umask: 0,
                 request,
             };
             manager.submit(&root(), call, move |result| send.send(result).unwrap());
@@ -779,6 +781,7 @@ fn wait_for(
         caller: None,
         serial: 0,
         soft: false,
+        umask: 0,
         request: Request::Lock {
             range,
             reclaim: false,

@@ -18,9 +18,9 @@ pub struct Args {
     /// Directories above it too; no error when it exists
     #[arg(short, long)]
     parents: bool,
-    /// Permission bits, octal
-    #[arg(short, long, default_value = "755", value_parser = octal)]
-    mode: u32,
+    /// Permission bits, octal; by default 755, or what a default access control list above gives of 777
+    #[arg(short, long, value_parser = octal)]
+    mode: Option<u32>,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -66,15 +66,14 @@ fn octal(text: &str) -> Result<u32, String> {
 /// Makes them.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     let paths = all_on_cluster(&args.names)?;
-    let namespace = context.connect()?.namespace();
+    let (mode, umask) = args.mode.map_or((0o777, 0o022), |mode| (mode, 0));
+    let namespace = context.connect()?.namespace().masking(umask);
     let wish = args.layout.wish();
     for path in &paths {
         if args.parents {
-            make_all(&namespace, path, args.mode)?;
+            make_all(&namespace, path, mode)?;
         } else {
-            namespace
-                .mkdir(path, args.mode)
-                .map_err(trireme::at(path))?;
+            namespace.mkdir(path, mode).map_err(trireme::at(path))?;
         }
         if wish != LayoutWish::default() {
             namespace.set_layout(path, wish.clone())?;

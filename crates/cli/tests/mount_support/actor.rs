@@ -14,6 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::acl;
 use super::handle::{self, Handle};
 
 type Times = [(i64, u64); 3];
@@ -27,6 +28,10 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
     let roots = roots.to_vec();
     let script = script.to_vec();
     std::thread::spawn(move || {
+        // A umask of its own, so that a script can change it.
+        // SAFETY: only this thread's view of umask and working directory is unshared; nobody counts on it
+        // being shared.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FS) }.unwrap();
         let mut actor = Actor {
             roots,
             held: HashMap::new(),
@@ -40,9 +45,13 @@ pub fn run(roots: &[PathBuf], script: &[String]) -> Vec<String> {
                 actor.turn += 1;
                 let mut result = actor.step(step);
                 // A directory that another mount moved while somebody renames something here: the
-                // kernel gives up instead of waiting.
+                // kernel gives up instead of waiting. Found by a rename itself it is so each time; by
+                // anything else, once no rename is under way, it is put in its new place.
                 for _ in 0..100 {
                     if actor.roots.len() > 1 && matches!(result, Err(Errno::STALE)) {
+                        for name in step.split(' ').skip(1) {
+                            let _ = rustix::fs::lstat(actor.path(name));
+                        }
                         std::thread::yield_now();
                         result = actor.step(step);
                     }
@@ -342,6 +351,13 @@ impl Actor {
                 Ok("ok".into())
             }
             "delxattr" => done(rustix::fs::lremovexattr(path(1), words[2])),
+            "setacl" => acl::set(&path(1), words[2], words[3]),
+            "getacl" => acl::get(&path(1)),
+            "delacl" => acl::remove(&path(1), words[2]),
+            "umask" => {
+                rustix::process::umask(octal(words[1]));
+                Ok("ok".into())
+            }
             _ => self.held_step(&words),
         }
     }
@@ -372,6 +388,11 @@ impl Actor {
                 ))
             }
             "fstat" => Ok(describe(&rustix::fs::fstat(fd)?)),
+            "peek" => Ok(describe(&rustix::fs::statat(
+                fd,
+                words[2],
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?)),
             "ftruncate" => done(rustix::fs::ftruncate(fd, number(2))),
             "fchmod" => done(rustix::fs::fchmod(fd, octal(words[2]))),
             "fsync" => done(rustix::fs::fsync(fd)),

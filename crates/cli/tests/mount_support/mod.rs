@@ -1,6 +1,7 @@
 //! Real mounts for tests: a cluster of processes, as many mounts as wanted, all gone at the end.
 #![allow(dead_code)]
 
+mod acl;
 pub mod actor;
 pub mod handle;
 

@@ -181,6 +181,7 @@ impl Namespace {
                 caller: self.caller.clone(),
                 serial: 0,
                 soft: self.soft,
+                umask: self.umask,
                 request,
             };
             // A file that is gone, or a lock that somebody else got, shows at its next use.
@@ -215,6 +216,7 @@ impl Namespace {
                         call_time,
                         caller: None,
                         soft: false,
+                        umask: 0,
                     };
                     if !namespace.opens().is_empty() || !namespace.locks().is_empty() {
                         // Its only purpose is to notice another incarnation.

@@ -1,5 +1,6 @@
 //! On whose behalf a request is made: user and group come with it, further groups are looked up.
 
+use trireme::Namespace;
 use trireme_proto::message::meta::{Caller, GROUPS_LIMIT};
 
 use super::Inner;
@@ -23,6 +24,15 @@ impl Inner {
             gid: header.gid,
             groups,
         })
+    }
+
+    /// The names as whoever makes something under one of them uses them, with the umask that came along.
+    pub(super) fn maker(&self, header: &InHeader, umask: u32) -> Namespace {
+        let names = self.names.masking(umask);
+        match self.caller(header) {
+            Some(caller) => names.acting_as(caller),
+            None => names,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use trireme_proto::message::meta::{self, Entry, LayoutWish, Node, Place, RenameMode, Response};
 
-use super::{Inner, Outcome, unexpected};
+use super::{Inner, Outcome, errno, unexpected};
 use crate::kernel::abi::{
     BatchForgetIn, EntryOut, ForgetIn, ForgetOne, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, op,
 };
@@ -95,16 +95,17 @@ impl Inner {
         }
     }
 
-    fn make(&self, request: &Request<'_>, name: &[u8], mode: u32, node: Node) -> Outcome<Entry> {
-        let question = meta::Request::Create {
-            place: Place::name(request.header.nodeid, name),
-            mode: mode & 0o7777,
-            node,
-        };
-        match self.change(&request.header, question)? {
-            Response::Entry(entry) => Ok(entry),
-            other => unexpected(other),
-        }
+    fn make(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        node: Node,
+    ) -> Outcome<Entry> {
+        let place = Place::name(request.header.nodeid, name);
+        self.maker(&request.header, umask)
+            .create(place, mode & 0o7777, node)
+            .map_err(|error| errno(&error))
     }
 
     pub(super) fn mknod(&self, request: &Request<'_>, reply: Reply) {
@@ -119,7 +120,7 @@ impl Inner {
                 libc::S_IFBLK => Node::BlockDevice(rdev),
                 _ => return Err(libc::EINVAL),
             };
-            self.make(request, name, what.mode, node)
+            self.make(request, name, (what.mode, what.umask), node)
         });
         self.reply_entry(reply, result);
     }
@@ -127,7 +128,7 @@ impl Inner {
     pub(super) fn mkdir(&self, request: &Request<'_>, reply: Reply) {
         let result = request.take::<MkdirIn>().and_then(|(what, rest)| {
             let (name, _) = split_name(rest)?;
-            self.make(request, name, what.mode, Node::Directory)
+            self.make(request, name, (what.mode, what.umask), Node::Directory)
         });
         self.reply_entry(reply, result);
     }
@@ -135,7 +136,7 @@ impl Inner {
     pub(super) fn symlink(&self, request: &Request<'_>, reply: Reply) {
         let result = split_name(request.body).and_then(|(name, rest)| {
             let (target, _) = split_name(rest)?;
-            self.make(request, name, 0o777, Node::Symlink(target.to_vec()))
+            self.make(request, name, (0o777, 0), Node::Symlink(target.to_vec()))
         });
         self.reply_entry(reply, result);
     }

@@ -204,13 +204,14 @@ impl Inner {
         let (what, rest) = request.take::<CreateIn>()?;
         let (name, _) = split_name(rest)?;
         let flags = what.flags as i32;
-        let opened = self.open_at_manager(
-            &request.header,
+        let names = self.maker(&request.header, what.umask);
+        let opened = names.open(
             Place::name(request.header.nodeid, name),
             access(what.flags),
             Some((what.mode & 0o7777, LayoutWish::default())),
             flags & libc::O_EXCL != 0,
-        )?;
+        );
+        let opened = opened.map_err(|error| errno(&error))?;
         let created = opened.opened.created;
         let mut entry = opened.opened.entry.clone();
         let inode = entry.attr.inode;

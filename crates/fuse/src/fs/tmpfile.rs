@@ -16,10 +16,7 @@ impl Inner {
 
     fn tmpfile_now(&self, request: &Request<'_>) -> Outcome<(EntryOut, OpenOut)> {
         let what = request.arguments::<CreateIn>()?;
-        let names = match self.caller(&request.header) {
-            Some(caller) => self.names.acting_as(caller),
-            None => self.names.clone(),
-        };
+        let names = self.maker(&request.header, what.umask);
         // Here O_EXCL says that it never gets a name.
         let linkable = what.flags as i32 & libc::O_EXCL == 0;
         let place = Place::inode(request.header.nodeid);

@@ -2,7 +2,7 @@
 
 use trireme_proto::message::meta::{self, CAPABILITY, Place, Response, XattrMode};
 
-use super::{Inner, Outcome, unexpected};
+use super::{Inner, Outcome, acl, unexpected};
 use crate::kernel::abi::{GetxattrIn, GetxattrOut, InHeader, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
@@ -15,10 +15,15 @@ impl Inner {
                 place: Place::inode(request.header.nodeid),
                 name: name.to_vec(),
             };
-            // Not as root: who may not read the file may not read its attributes.
-            let caller = self.caller(&request.header);
-            let answer = self.names.ask_as(caller, question);
-            match answer.map_err(|error| super::errno(&error))? {
+            let answer = if acl::is_list(name) {
+                acl::of_what_is_gone(self.ask(question))
+            } else {
+                // Not as root: who may not read the file may not read its attributes.
+                let caller = self.caller(&request.header);
+                let answer = self.names.ask_as(caller, question);
+                answer.map_err(|error| super::errno(&error))
+            };
+            match answer? {
                 Response::Bytes(value) => Ok((what.size, value)),
                 other => unexpected(other),
             }
@@ -90,15 +95,19 @@ impl Inner {
             } else {
                 request.header
             };
-            self.change(&header, question)
+            match self.change(&header, question) {
+                // A list that is not there says what the mode says; taking it away changes nothing.
+                Err(libc::ENODATA) if acl::is_list(name) => Ok(()),
+                result => result.map(|_| ()),
+            }
         });
-        reply.outcome(result.map(|_| ()));
+        reply.outcome(result);
     }
 }
 
-/// Access control lists are not kept: programs then go by the permission bits.
+/// Of the kernel's own attributes only access control lists are kept.
 fn supported(name: &[u8]) -> Outcome<()> {
-    if name.starts_with(b"system.") {
+    if name.starts_with(b"system.") && !acl::is_list(name) {
         Err(libc::EOPNOTSUPP)
     } else {
         Ok(())

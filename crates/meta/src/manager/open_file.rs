@@ -93,6 +93,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &[],
+            umask: 0,
         };
         let entry = self.read(|read| {
             let (id, node) = path::resolve(read, &context, place, true)?;
@@ -149,6 +150,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &[],
+            umask: 0,
         };
         may_open(&context, &node, access, &Place::inode(inode))?;
         // Nobody knows what other writers of before the restart have written.
@@ -330,6 +332,7 @@ impl Inner {
             caller,
             secret: &secret,
             servers: &[],
+            umask: 0,
         };
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
@@ -348,6 +351,7 @@ impl Inner {
                 caller: &caller,
                 secret: &secret,
                 servers: &[],
+                umask: 0,
             };
             attribute::begin_truncate(txn, &context, &place, size, opened)
         })?;

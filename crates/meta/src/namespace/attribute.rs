@@ -1,7 +1,7 @@
 //! chmod, chown, utimes, and what writing and truncating do to an inode.
 
 use super::permission::{SET_GID, WRITE, allowed, require_owner, without_set_id};
-use super::{Context, capability, explain, inode, layout, path, put_inode};
+use super::{Context, acl, capability, explain, inode, layout, path, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::{Body, Inode, Todo};
@@ -39,10 +39,11 @@ pub fn set(
         if node.kind == Kind::Symlink {
             return Err(explain(Errno::NotSup, "mode of a symbolic link"));
         }
-        node.mode = mode & 0o7777;
+        node.mode = (node.mode & !0o7777) | (mode & 0o7777);
         if !caller.is_root() && !caller.in_group(node.gid) {
             node.mode &= !SET_GID;
         }
+        acl::follow_mode(txn, id, &mut node);
     }
     if change.strip_set_id {
         node.mode = without_set_id(caller, &node);

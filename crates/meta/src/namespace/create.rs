@@ -1,7 +1,9 @@
 //! New nodes and new names for old ones.
 
 use super::permission::{EXECUTE, SET_GID, WRITE};
-use super::{Context, count, directory, fail, inode, layout, path, permission, put_inode, unnamed};
+use super::{
+    Context, acl, count, directory, fail, inode, layout, path, permission, put_inode, unnamed,
+};
 use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Txn;
@@ -136,6 +138,7 @@ pub(super) fn make_nameless(
     if device && !context.caller.is_root() {
         return Err(fail(Errno::Perm, name));
     }
+    let acl = acl::inherit(txn, context, parent, id, kind, &mut mode)?;
     let made = Inode {
         kind,
         mode,
@@ -151,6 +154,7 @@ pub(super) fn make_nameless(
         ctime: txn.now,
         btime: txn.now,
         body,
+        acl,
     };
     put_inode(txn, id, &made);
     Ok((id, made))

@@ -1,4 +1,5 @@
-//! Who may do what: the permission bits, set-id and sticky rules of POSIX as Linux applies them.
+//! Who may do what: the permission bits, access control lists, set-id and sticky rules of POSIX as Linux
+//! applies them.
 
 use super::{Context, explain, fail};
 use crate::failure::{Errno, Failure};
@@ -24,6 +25,13 @@ pub fn allowed(caller: &Caller, inode: &Inode, mask: u32) -> bool {
     if caller.is_root() {
         // Root executes only what somebody may execute; directories it may always search.
         return mask & EXECUTE == 0 || inode.is_directory() || inode.mode & 0o111 != 0;
+    }
+    // Linux looks at a list only where its mask leaves something; otherwise those whom it names count
+    // as others. A stricter reading would refuse here what the kernel allows.
+    if let Some(acl) = &inode.acl
+        && inode.mode & 0o070 != 0
+    {
+        return acl.permits(caller, inode.uid, inode.gid, mask);
     }
     let shift = if caller.uid == inode.uid {
         6

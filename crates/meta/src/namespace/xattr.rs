@@ -1,8 +1,8 @@
 //! Extended attributes: `user.` for everybody with the right to the file's content, `trusted.` and
-//! `security.` for root.
+//! `security.` for root. Access control lists pass through here on their way to [`super::acl`].
 
 use super::permission::{READ, STICKY, WRITE};
-use super::{Context, explain, fail, path, permission, put_inode};
+use super::{Context, acl, explain, fail, path, permission, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::key;
 use crate::record::Inode;
@@ -49,7 +49,10 @@ fn check(context: &Context<'_>, node: &Inode, name: &[u8], write: bool) -> Resul
             Err(fail(Errno::Perm, name))
         };
     }
-    Err(fail(Errno::NotSup, name))
+    match acl::List::named(name) {
+        Some(list) => acl::check(context, node, list, write),
+        None => Err(fail(Errno::NotSup, name)),
+    }
 }
 
 /// Value of an attribute.
@@ -96,10 +99,10 @@ pub fn set(
         return Err(explain(Errno::TooBig, what));
     }
     let key = key::xattr(id, name);
-    let there = txn.bytes(&key)?.is_some();
+    let before = txn.bytes(&key)?;
     match mode {
-        XattrMode::Create if there => return Err(fail(Errno::Exist, name)),
-        XattrMode::Replace if !there => return Err(fail(Errno::NoData, name)),
+        XattrMode::Create if before.is_some() => return Err(fail(Errno::Exist, name)),
+        XattrMode::Replace if before.is_none() => return Err(fail(Errno::NoData, name)),
         _ => {}
     }
     let (from, to) = key::all_of(b'x', id);
@@ -108,7 +111,15 @@ pub fn set(
     if used + name.len() + value.len() > TOTAL_LIMIT {
         return Err(fail(Errno::NoSpc, name));
     }
-    txn.put_bytes(key, value.into());
+    let mode_before = node.mode;
+    match acl::List::named(name) {
+        Some(list) => acl::set(txn, context, id, &mut node, list, value)?,
+        None => txn.put_bytes(key.clone(), value.into()),
+    }
+    // What is as it was has not changed now; ext4 sees it so too.
+    if node.mode == mode_before && txn.bytes(&key)? == before {
+        return Ok(());
+    }
     node.ctime = txn.now;
     put_inode(txn, id, &node);
     Ok(())
@@ -132,6 +143,9 @@ pub fn remove(
         return Err(fail(Errno::NoData, name));
     }
     txn.delete(key);
+    if let Some(list) = acl::List::named(name) {
+        node.mode &= !list.flag();
+    }
     node.ctime = txn.now;
     put_inode(txn, id, &node);
     Ok(())

@@ -445,6 +445,9 @@ pub struct Call {
     /// The answer may come before the change is safe from a power cut (never before it is safe from
     /// the manager's death): a mount's calls, which promise no more until `fsync`.
     pub soft: bool,
+    /// Permission bits that are masked out of the mode of what the call makes, unless the directory has
+    /// a default access control list: that takes the umask's place.
+    pub umask: u32,
     /// What.
     pub request: Request,
 }
@@ -477,7 +480,7 @@ pub enum Request {
     Create {
         /// Where.
         place: Place,
-        /// Mode bits, the umask already applied.
+        /// Mode bits, [`Call::umask`] not applied.
         mode: u32,
         /// What.
         node: Node,

@@ -87,6 +87,7 @@ fn register(pool: &Pool, server: &ServerInfo, deadline: Deadline) -> Result<(), 
         &Call {
             serial: 0,
             soft: false,
+            umask: 0,
             caller: None,
             request,
         },
