@@ -196,7 +196,7 @@ mod tests {
             ),
             (
                 "/sbin/mount.trireme tcp:a:1 /mnt -n -v -r -t fuse.trireme -o nodev,noexec,allow_other",
-                "trireme --cluster tcp:a:1 mount --quiet --no-dev --no-exec --allow-other --read-only /mnt",
+                "trireme --cluster tcp:a:1 mount --quiet --read-only --no-dev --no-exec --allow-other /mnt",
             ),
             (
                 "mount.trireme none /mnt -s -o strange",
