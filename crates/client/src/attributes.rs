@@ -1,5 +1,5 @@
-//! `stat` with the right size. The manager knows it unless somebody may be writing; then the I/O
-//! servers are asked, so that every write that returned shows.
+//! `stat` with the right size and space. The manager knows them unless somebody may be writing, or there are
+//! holes; then the I/O servers are asked, so that every write that returned shows.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use trireme_net::NetError;
 use trireme_partition::Partition;
 use trireme_proto::Op;
 use trireme_proto::key::Grant;
-use trireme_proto::message::meta::{DirEntry, Entry, Kind, Layout, Place, Time};
+use trireme_proto::message::meta::{Attr, DirEntry, Entry, Kind, Layout, Place, Time};
 
 use crate::transfer::{self, Buffer, Each, Job};
 use crate::{Cluster, Error, Result};
@@ -33,7 +33,7 @@ impl Cluster {
 
     /// Asks the servers for the size of a file that somebody may be writing.
     pub fn complete(&self, entry: &mut Entry) -> Result<()> {
-        if entry.attr.settled || entry.attr.kind != Kind::File {
+        if is_complete(&entry.attr) {
             return Ok(());
         }
         let grants = self.namespace().inspect(vec![entry.attr.inode])?;
@@ -45,13 +45,17 @@ impl Cluster {
 
     /// The same with a grant that is there already.
     pub fn complete_with(&self, entry: &mut Entry, grant: &Grant) -> Result<()> {
-        if entry.attr.settled || entry.attr.kind != Kind::File {
+        if is_complete(&entry.attr) {
             return Ok(());
         }
         let Some(layout) = &entry.layout else {
             return Ok(());
         };
-        let (size, modified) = self.size_on_servers(layout, grant)?;
+        let (size, stored, modified) = self.size_on_servers(layout, grant)?;
+        entry.attr.stored = stored;
+        if entry.attr.settled {
+            return Ok(());
+        }
         entry.attr.size = size;
         // Written since the inode was last changed: the manager has not heard of it yet.
         if modified > entry.attr.ctime {
@@ -61,7 +65,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn size_on_servers(&self, layout: &Layout, grant: &Grant) -> Result<(u64, Time)> {
+    fn size_on_servers(&self, layout: &Layout, grant: &Grant) -> Result<(u64, u64, Time)> {
         let partition = Partition::striped(layout.unit, layout.servers.len() as u32, layout.first)?;
         let servers: Vec<_> = layout
             .servers
@@ -81,9 +85,10 @@ impl Cluster {
             op: Op::STAT,
             lengths: vec![0; servers.len()],
         };
-        let (mut size, mut modified) = (0, 0);
+        let (mut size, mut stored, mut modified) = (0, 0, 0);
         transfer::run(&job, plan, Buffer::In(&mut []), |done| {
             modified = modified.max(done.modified_ns);
+            stored += done.stored;
             let part = partition.part(done.server);
             if done.size > 0
                 && let Ok(part) = part
@@ -96,7 +101,7 @@ impl Cluster {
             seconds: (modified / 1_000_000_000) as i64,
             nanos: (modified % 1_000_000_000) as u32,
         };
-        Ok((size, modified))
+        Ok((size, stored, modified))
     }
 
     /// All entries of a directory with attributes and right sizes, sorted by name.
@@ -105,8 +110,7 @@ impl Cluster {
         let mut entries = self.namespace().read_dir(path).map_err(at(path))?;
         for entry in &mut entries {
             if let Some(attr) = &mut entry.attr
-                && !attr.settled
-                && attr.kind == Kind::File
+                && !is_complete(attr)
             {
                 // Gone since: as if it had gone a moment earlier, its last known size will do.
                 if let Ok(mut whole) = self.namespace().lookup(Place::inode(entry.inode), false) {
@@ -118,6 +122,11 @@ impl Cluster {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
+}
+
+/// Whether the manager knows all of it.
+fn is_complete(attr: &Attr) -> bool {
+    attr.kind != Kind::File || (attr.settled && !attr.sparse)
 }
 
 /// Names the file in an error.

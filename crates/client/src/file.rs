@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     /// End of the furthest byte that this opening wrote.
     pub end: AtomicU64,
     pub wrote: AtomicBool,
+    /// The manager knows that it is sparse.
+    sparse: AtomicBool,
     /// Told when the last user lets go.
     pub closed: AtomicBool,
 }
@@ -97,6 +99,7 @@ impl File {
                 seen,
                 end: AtomicU64::new(0),
                 wrote: AtomicBool::new(false),
+                sparse: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
             }),
             position: 0,

@@ -83,6 +83,8 @@ pub(crate) struct Done {
     pub size: u64,
     /// To `STAT`: the subfile's last change, nanoseconds since 1970.
     pub modified_ns: u64,
+    /// To `STAT`: the space that the subfile takes.
+    pub stored: u64,
     /// The server's incarnation.
     pub incarnation: u64,
 }

@@ -547,6 +547,7 @@ impl Inner {
                 let how = [written, rest, soft];
                 self.report(client, caller, open, size, when, how, done);
             }
+            Request::Sparse { open } => self.becomes_sparse(client, open, soft, done),
             Request::Resume { open } => self.resume(client, open, soft, done),
             Request::Close { open, size, when } => {
                 self.close(client, caller, open, size, when, soft, done);

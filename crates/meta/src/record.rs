@@ -15,6 +15,9 @@ pub const HAS_ACL: u32 = 1 << 16;
 /// The same for the list that what is made in a directory inherits.
 pub const HAS_DEFAULT_ACL: u32 = 1 << 17;
 
+/// Likewise: the file may take another space than its size says.
+pub const SPARSE: u32 = 1 << 18;
+
 /// The file system itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Super {
@@ -40,7 +43,8 @@ pub struct Counters {
 pub struct Inode {
     /// What it is.
     pub kind: Kind,
-    /// Permission, set-id and sticky bits, and which lists it has ([`HAS_ACL`], [`HAS_DEFAULT_ACL`]).
+    /// Permission, set-id and sticky bits, which lists it has ([`HAS_ACL`], [`HAS_DEFAULT_ACL`]) and whether
+    /// it is [`SPARSE`].
     pub mode: u32,
     /// Owner.
     pub uid: u32,
@@ -101,6 +105,8 @@ impl Inode {
             gid: self.gid,
             size: self.size,
             settled: self.settled,
+            sparse: self.mode & SPARSE != 0,
+            stored: 0,
             rdev: self.rdev,
             atime: self.atime,
             mtime: self.mtime,

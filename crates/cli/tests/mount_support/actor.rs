@@ -350,6 +350,10 @@ impl Actor {
                 std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
                 Ok("ok".into())
             }
+            "blocks" => {
+                let stat = rustix::fs::lstat(path(1))?;
+                Ok(stat.st_blocks.to_string())
+            }
             "delxattr" => done(rustix::fs::lremovexattr(path(1), words[2])),
             "setacl" => acl::set(&path(1), words[2], words[3]),
             "getacl" => acl::get(&path(1)),

@@ -11,11 +11,24 @@ use crate::Result;
 use crate::transfer::{self, Buffer, Ranges};
 
 impl File {
+    /// Tells the manager, once, that this opening leaves a hole, or reserves or frees space: from now on
+    /// `stat` asks the servers what the file takes.
+    pub fn becomes_sparse(&self) -> Result<()> {
+        let inner = &self.inner;
+        if inner.opened.entry.attr.sparse || inner.sparse.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        inner.cluster.namespace().sparse(inner.opened.open)?;
+        inner.sparse.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
     /// Reserves, frees or zeroes a range, on all servers that have a part of it.
     pub fn allocate(&self, what: Allocate, offset: u64, length: u64) -> Result<()> {
         check_range(offset, length)?;
         let inner = &self.inner;
         inner.check_reach(offset, length)?;
+        self.becomes_sparse()?;
         let ranges = inner
             .parts
             .iter()

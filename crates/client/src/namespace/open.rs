@@ -110,6 +110,11 @@ impl Namespace {
         answer!(self.about_open(request)?, Response::Attr(attr) => attr)
     }
 
+    /// Tells that a file's space may no longer be what its size says.
+    pub fn sparse(&self, open: u64) -> Result<(), NetError> {
+        answer!(self.about_open(Request::Sparse { open })?, Response::Done => ())
+    }
+
     /// Goes on writing after a rest.
     pub fn resume(&self, open: u64) -> Result<(), NetError> {
         answer!(self.about_open(Request::Resume { open })?, Response::Done => ())

@@ -377,6 +377,7 @@ impl<'a> Lane<'a> {
                 },
                 size: header.length.get(),
                 modified_ns: header.offset.get(),
+                stored: header.file.get(),
                 incarnation: header.token.get(),
             });
             self.spare.push(outgoing);

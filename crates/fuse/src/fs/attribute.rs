@@ -55,7 +55,7 @@ impl Inner {
     /// Makes an entry right that the manager cannot know all of: the size of a file that is being
     /// written, and what this mount has not reported yet.
     pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
-        if !entry.attr.settled && entry.attr.kind == Kind::File {
+        if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();
             let known = self.nodes.with(inode, |node| node.grant).flatten();
@@ -90,7 +90,7 @@ impl Inner {
         abi::Attr {
             ino: attr.inode,
             size,
-            blocks: size.div_ceil(512),
+            blocks: shown_blocks(&attr),
             atime: attr.atime.seconds as u64,
             mtime: attr.mtime.seconds as u64,
             ctime: attr.ctime.seconds as u64,
@@ -145,7 +145,7 @@ impl Inner {
                     mode: (attr.kind.mode_bits() | attr.mode) as u16,
                     ino: attr.inode,
                     size,
-                    blocks: size.div_ceil(512),
+                    blocks: shown_blocks(&attr),
                     atime: time(attr.atime),
                     btime: time(attr.btime),
                     ctime: time(attr.ctime),
@@ -256,6 +256,7 @@ impl Inner {
             writer.file.was_cut(what.size);
         }
         self.nodes.with(inode, |node| {
+            node.reach = what.size;
             if node.written.is_some() {
                 node.written = Some(now());
             }
@@ -322,6 +323,16 @@ impl Inner {
         };
         *cache = Some((Instant::now(), answer));
         Ok(answer)
+    }
+}
+
+/// What it takes of the disks, in units of 512 bytes: its size in whole blocks, or what the servers said.
+fn shown_blocks(attr: &Attr) -> u64 {
+    let block = u64::from(BLOCK);
+    match attr.kind {
+        Kind::File if attr.sparse => attr.stored.div_ceil(512),
+        Kind::File | Kind::Directory => shown_size(attr).div_ceil(block) * (block / 512),
+        _ => 0,
     }
 }
 

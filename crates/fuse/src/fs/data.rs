@@ -73,6 +73,8 @@ impl Inner {
             reply.result(result.map(|()| done));
             return;
         }
+        // Before it is answered: the next write, which continues it, may overtake it from then on.
+        self.notice_hole(&handle, what.offset, what.size);
         let writing = handle
             .behind
             .begin(what.offset..what.offset.saturating_add(u64::from(what.size)));
@@ -131,6 +133,23 @@ impl Inner {
                 node.past_cache.add(offset, length);
             }
         });
+    }
+
+    /// A write that begins behind the end leaves a hole.
+    fn notice_hole(&self, handle: &Handle, offset: u64, length: u32) {
+        let hole = self.nodes.with(handle.inode, |node| {
+            let end = node.reach.max(node.attr.size);
+            node.reach = end.max(offset.saturating_add(u64::from(length)));
+            offset > end
+        });
+        if hole == Some(true)
+            && let Err(error) = handle.file.becomes_sparse()
+        {
+            tracing::debug!(
+                "the space of file {} is shown too large: {error}",
+                handle.inode
+            );
+        }
     }
 
     /// Others on this mount read through the page cache, which these bytes did not go through.

@@ -122,10 +122,13 @@ impl Inner {
         Ok((page.bytes, told))
     }
 
-    /// What the kernel may know of an entry without asking; nothing of a file that is being written,
-    /// whose size only the servers know.
+    /// What the kernel may know of an entry without asking; nothing of a file that is being written or has
+    /// holes, whose size or space only the servers know.
     fn known(&self, entry: &DirEntry) -> Option<EntryOut> {
-        let attr = entry.attr.as_ref().filter(|attr| attr.settled)?;
+        let attr = entry
+            .attr
+            .as_ref()
+            .filter(|attr| attr.settled && !attr.sparse)?;
         let mut whole = Entry {
             attr: attr.clone(),
             layout: None,

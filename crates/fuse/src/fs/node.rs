@@ -41,6 +41,8 @@ pub(super) struct Node {
     pub shown: Option<Version>,
     /// What was written past the kernel's cache since all writers had closed it.
     pub past_cache: Written,
+    /// End of the furthest write of this mount.
+    pub reach: u64,
     /// That is being put into the kernel's cache.
     pub fill: Option<Arc<Fill>>,
     /// Lets us ask the servers for its size.
@@ -97,6 +99,7 @@ impl Nodes {
                 has_pages: false,
                 shown: None,
                 past_cache: Written::default(),
+                reach: 0,
                 fill: None,
                 grant: None,
                 capability: false,

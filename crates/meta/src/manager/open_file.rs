@@ -212,6 +212,25 @@ impl Inner {
         );
     }
 
+    pub(super) fn becomes_sparse(
+        self: &Arc<Self>,
+        client: u64,
+        open: u64,
+        soft: bool,
+        done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
+    ) {
+        let inode = match self.sessions().opening(client, open) {
+            Ok((inode, true)) => inode,
+            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+            Err(failure) => return done(Err(failure)),
+        };
+        self.queue.submit_as(
+            soft,
+            move |txn| attribute::becomes_sparse(txn, inode),
+            |result| done(result.map(|()| Response::Done)),
+        );
+    }
+
     pub(super) fn resume(
         self: &Arc<Self>,
         client: u64,

@@ -4,7 +4,7 @@ use super::permission::{SET_GID, WRITE, allowed, require_owner, without_set_id};
 use super::{Context, acl, capability, explain, inode, layout, path, put_inode};
 use crate::failure::{Errno, Failure};
 use crate::key;
-use crate::record::{Body, Inode, Todo};
+use crate::record::{Body, Inode, SPARSE, Todo};
 use crate::txn::{Read, Txn};
 use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{Caller, Kind, Place, SetAttr, SetTime, Time};
@@ -104,6 +104,16 @@ pub fn begin_writing(txn: &mut Txn<'_>, id: u64) -> Result<Inode, Failure> {
     Ok(node)
 }
 
+/// Space and size of a file may differ from now on.
+pub fn becomes_sparse(txn: &mut Txn<'_>, id: u64) -> Result<(), Failure> {
+    let mut node = inode(txn, id)?;
+    if node.mode & SPARSE == 0 {
+        node.mode |= SPARSE;
+        put_inode(txn, id, &node);
+    }
+    Ok(())
+}
+
 /// What a writer tells about an open file.
 pub struct Written {
     /// It knows of bytes up to here; `None` when it wrote none.
@@ -183,6 +193,10 @@ pub fn begin_truncate(
         let what = format!("{size} bytes (at most {FILE_BYTES})");
         return Err(explain(Errno::FBig, what));
     }
+    // What is added at the end is a hole.
+    if size > node.size {
+        node.mode |= SPARSE;
+    }
     node.settled = false;
     node.touched = true;
     if !context.caller.is_root() {
@@ -212,6 +226,9 @@ pub fn finish_truncate(
         txn.delete(key::todo(id, 1));
     }
     node.size = size;
+    if size == 0 {
+        node.mode &= !SPARSE;
+    }
     node.settled = settle;
     node.mtime = txn.now;
     node.ctime = txn.now;

@@ -166,6 +166,11 @@ pub struct Attr {
     pub size: u64,
     /// False while somebody may be writing: ask the I/O servers for the size.
     pub settled: bool,
+    /// It may have holes, or space beyond its end: ask the I/O servers what it takes.
+    pub sparse: bool,
+    /// Bytes that it takes, when it is sparse and they were asked.
+    #[serde(skip)]
+    pub stored: u64,
     /// Device number of device nodes.
     pub rdev: u64,
     /// Last read.
@@ -521,6 +526,11 @@ pub enum Request {
         /// Nothing more is written through this opening until `Resume`: the last writer to rest
         /// settles the size, as with `Close`.
         rest: bool,
+    },
+    /// The space that an open file takes may no longer be what its size says.
+    Sparse {
+        /// The opening, which may write.
+        open: u64,
     },
     /// An opening that rested goes on writing.
     Resume {

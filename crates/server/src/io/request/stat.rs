@@ -32,8 +32,9 @@ pub fn run(
             modified_ns: 0,
         },
     };
-    // Size and time stand in the header as well: most askers want nothing else.
+    // All of it stands in the header as well: most askers read nothing else.
     let mut reply = call.header.reply();
+    reply.file.set(stat.stored);
     reply.length.set(stat.size);
     reply.offset.set(stat.modified_ns.max(0) as u64);
     Ok(link.reply_with(reply, &trireme_proto::encode(&stat), &[]))
