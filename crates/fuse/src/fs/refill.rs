@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use trireme::File;
 use trireme_proto::message::meta::{OpenMode, Place};
@@ -16,6 +16,7 @@ use trireme_proto::message::meta::{OpenMode, Place};
 use super::node::{Version, version};
 use super::{Inner, Outcome, library_errno};
 use crate::buffer::with_buffer;
+use crate::kernel::Notifier;
 use crate::kernel::abi::InHeader;
 
 /// Less is read in no time.
@@ -26,6 +27,8 @@ const FETCH: usize = 1 << 20;
 const GIVE: usize = 128 << 10;
 /// Files that wait for their turn; the oldest are let go.
 const QUEUE: usize = 64;
+/// Threads that fill at a time, where there are as many processors.
+const THREADS: usize = 4;
 const PAGE: u64 = 4096;
 /// The lowest priority that still makes some progress beside others: what is being given to the kernel at
 /// this moment may be waited for.
@@ -67,13 +70,13 @@ impl Written {
 pub(super) struct Fill {
     /// What the file is while these are its bytes.
     pub version: Version,
-    /// Held while bytes are given to the kernel; true when no more must be.
-    stopped: Mutex<bool>,
+    /// Held for reading while bytes are given to the kernel; true when no more must be.
+    stopped: RwLock<bool>,
 }
 
 impl Fill {
     fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -184,7 +187,7 @@ impl Inner {
         }
         let fill = Arc::new(Fill {
             version: job.version,
-            stopped: Mutex::new(false),
+            stopped: RwLock::new(false),
         });
         let known = self.nodes.with(job.inode, |node| {
             let same = version(&node.attr) == job.version;
@@ -237,28 +240,53 @@ impl Inner {
                 }
             });
         }
-        let mut at = job.range.start;
-        while at < job.range.end {
-            let length = (job.range.end - at).min(FETCH as u64) as usize;
-            let given = with_buffer(length, |bytes| {
-                match file.read_at(bytes, at) {
-                    Ok(got) if got == length => {}
-                    Ok(_) => return Ok(false),
-                    Err(error) => return Err(library_errno(&error)),
+        // Making pages takes most of the time, and is done on all processors at once.
+        let next = AtomicU64::new(job.range.start);
+        let give = || -> Outcome<()> {
+            loop {
+                let at = next.fetch_add(FETCH as u64, Ordering::Relaxed);
+                let length = job.range.end.saturating_sub(at).min(FETCH as u64) as usize;
+                if length == 0 || !give_piece(notifier, fill, job.inode, &file, at, length)? {
+                    return Ok(());
                 }
-                let places = (at..).step_by(GIVE);
-                Ok(bytes.chunks(GIVE).zip(places).all(|(piece, place)| {
-                    let stopped = fill.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-                    !*stopped && notifier.store_data(job.inode, place, piece)
-                }))
-            })?;
-            if !given {
-                return Ok(());
             }
-            at += length as u64;
-        }
-        Ok(())
+        };
+        std::thread::scope(|scope| {
+            let helpers: Vec<_> = (1..threads()).map(|_| scope.spawn(give)).collect();
+            let mine = give();
+            helpers.into_iter().fold(mine, |all, helper| {
+                all.and(helper.join().unwrap_or(Err(libc::EIO)))
+            })
+        })
     }
+}
+
+/// Gives one piece of a file to the kernel; false when no more is wanted.
+fn give_piece(
+    notifier: &Notifier,
+    fill: &Fill,
+    inode: u64,
+    file: &File,
+    at: u64,
+    length: usize,
+) -> Outcome<bool> {
+    with_buffer(length, |bytes| {
+        match file.read_at(bytes, at) {
+            Ok(got) if got == length => {}
+            Ok(_) => return Ok(false),
+            Err(error) => return Err(library_errno(&error)),
+        }
+        let places = (at..).step_by(GIVE);
+        Ok(bytes.chunks(GIVE).zip(places).all(|(piece, place)| {
+            let stopped = fill.stopped.read().unwrap_or_else(PoisonError::into_inner);
+            !*stopped && notifier.store_data(inode, place, piece)
+        }))
+    })
+}
+
+fn threads() -> usize {
+    let processors = std::thread::available_parallelism();
+    processors.map_or(1, |count| count.get().min(THREADS))
 }
 
 /// Bytes of memory that are free or can be freed.
