@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::requests::{create, file};
 use support::{errno, manager, on_every_engine, options, root, user};
 use trireme_meta::failure::{Errno, Failure};
 use trireme_meta::kv::{Engine, Memory};
@@ -72,18 +73,6 @@ fn get(manager: &Manager, path: &str, name: &str) -> Option<Vec<u8>> {
         Err(failure) if failure.errno == Errno::NoData => None,
         other => panic!("{other:?}"),
     }
-}
-
-fn create(path: &str, mode: u32, node: Node) -> Request {
-    Request::Create {
-        place: Place::path(path),
-        mode,
-        node,
-    }
-}
-
-fn file() -> Node {
-    Node::File(LayoutWish::default())
 }
 
 fn chmod(path: &str, mode: u32) -> Request {

@@ -2,74 +2,14 @@
 
 mod support;
 
+use support::requests::{READ, WRITE, create, file, fresh, open, stat};
 use support::{errno, manager, root, user};
-use trireme_meta::Manager;
 use trireme_meta::failure::Errno;
 use trireme_meta::kv::Memory;
-use trireme_meta::manager::Who;
 use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{
-    Attr, CAPABILITY, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, RenameMode, Request,
-    Response, SetAttr, Time, XattrMode,
+    CAPABILITY, Kind, Node, Place, RenameMode, Request, Response, SetAttr, Time, XattrMode,
 };
-
-const READ: OpenMode = OpenMode {
-    read: true,
-    write: false,
-};
-const WRITE: OpenMode = OpenMode {
-    read: true,
-    write: true,
-};
-
-fn fresh() -> Manager {
-    manager(std::sync::Arc::new(Memory::default())).0
-}
-
-fn create(path: impl Into<Vec<u8>>, mode: u32, node: Node) -> Request {
-    Request::Create {
-        place: Place::path(path),
-        mode,
-        node,
-    }
-}
-
-fn file() -> Node {
-    Node::File(LayoutWish::default())
-}
-
-fn stat(manager: &Manager, path: &str) -> Attr {
-    let place = Place::path(path);
-    match manager
-        .call(
-            &root(),
-            Request::Lookup {
-                place,
-                follow: false,
-            },
-        )
-        .unwrap()
-    {
-        Response::Entry(Entry { attr, .. }) => attr,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn open(manager: &Manager, who: &Who, number: u64, path: &str, access: OpenMode) -> Opened {
-    let create = access.write.then(|| (0o644, LayoutWish::default()));
-    let place = Place::path(path);
-    let request = Request::Open {
-        open: number,
-        place,
-        access,
-        create,
-        exclusive: false,
-    };
-    match manager.call(who, request).unwrap() {
-        Response::Opened(opened) => opened,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// What a library client wrote, cut or gave away loses its capabilities; what a mount wrote lost them
 /// before, and may have got new ones since.

@@ -4,73 +4,16 @@ mod support;
 
 use std::sync::mpsc::Receiver;
 
+use support::requests::{READ, WRITE, create, file, fresh, open, stat};
 use support::{errno, manager, on_every_engine, root, user};
 use trireme_meta::Manager;
 use trireme_meta::failure::Errno;
 use trireme_meta::kv::Memory;
 use trireme_meta::manager::Who;
 use trireme_proto::message::meta::{
-    Attr, Call, Entry, LayoutWish, LockRange, Node, OpenMode, Opened, Place, RenameMode, Request,
-    Response, SetAttr, SetTime, Time, XattrMode,
+    Call, LayoutWish, LockRange, Node, Place, RenameMode, Request, Response, SetAttr, SetTime,
+    Time, XattrMode,
 };
-
-const READ: OpenMode = OpenMode {
-    read: true,
-    write: false,
-};
-const WRITE: OpenMode = OpenMode {
-    read: true,
-    write: true,
-};
-
-fn fresh() -> Manager {
-    manager(std::sync::Arc::new(Memory::default())).0
-}
-
-fn create(path: impl Into<Vec<u8>>, mode: u32, node: Node) -> Request {
-    Request::Create {
-        place: Place::path(path),
-        mode,
-        node,
-    }
-}
-
-fn file() -> Node {
-    Node::File(LayoutWish::default())
-}
-
-fn stat(manager: &Manager, path: &str) -> Attr {
-    let place = Place::path(path);
-    match manager
-        .call(
-            &root(),
-            Request::Lookup {
-                place,
-                follow: false,
-            },
-        )
-        .unwrap()
-    {
-        Response::Entry(Entry { attr, .. }) => attr,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn open(manager: &Manager, who: &Who, number: u64, path: &str, access: OpenMode) -> Opened {
-    let create = access.write.then(|| (0o644, LayoutWish::default()));
-    let place = Place::path(path);
-    let request = Request::Open {
-        open: number,
-        place,
-        access,
-        create,
-        exclusive: false,
-    };
-    match manager.call(who, request).unwrap() {
-        Response::Opened(opened) => opened,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// Names that traverse, hide, overflow or are not text, in every request that takes a name.
 #[test]

@@ -54,11 +54,7 @@ impl Inner {
         let what = request.arguments::<OpenIn>()?;
         let inode = request.header.nodeid;
         let header = if what.flags & FMODE_EXEC != 0 {
-            InHeader {
-                uid: 0,
-                gid: 0,
-                ..request.header
-            }
+            request.header.as_root()
         } else {
             request.header
         };

@@ -3,7 +3,7 @@
 use trireme_proto::message::meta::{self, CAPABILITY, Place, Response, XattrMode};
 
 use super::{Inner, Outcome, acl, unexpected};
-use crate::kernel::abi::{GetxattrIn, GetxattrOut, InHeader, SetxattrIn};
+use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
 impl Inner {
@@ -87,11 +87,7 @@ impl Inner {
             };
             // The kernel has checked that, or does it for whoever is writing.
             let header = if name == CAPABILITY {
-                InHeader {
-                    uid: 0,
-                    gid: 0,
-                    ..request.header
-                }
+                request.header.as_root()
             } else {
                 request.header
             };

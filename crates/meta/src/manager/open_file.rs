@@ -167,6 +167,15 @@ impl Inner {
         }))
     }
 
+    /// The file behind an opening for writing.
+    fn written_through(&self, client: u64, open: u64) -> Result<u64, Failure> {
+        let (inode, writes) = self.sessions().opening(client, open)?;
+        if !writes {
+            return Err(explain(Errno::BadF, "not open for writing"));
+        }
+        Ok(inode)
+    }
+
     #[allow(clippy::too_many_arguments)]
     pub(super) fn report(
         self: &Arc<Self>,
@@ -178,9 +187,8 @@ impl Inner {
         [written, rest, soft]: [bool; 3],
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
-        let inode = match self.sessions().opening(client, open) {
-            Ok((inode, true)) => inode,
-            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+        let inode = match self.written_through(client, open) {
+            Ok(inode) => inode,
             Err(failure) => return done(Err(failure)),
         };
         let settle = rest
@@ -219,9 +227,8 @@ impl Inner {
         soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
-        let inode = match self.sessions().opening(client, open) {
-            Ok((inode, true)) => inode,
-            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+        let inode = match self.written_through(client, open) {
+            Ok(inode) => inode,
             Err(failure) => return done(Err(failure)),
         };
         self.queue.submit_as(
@@ -238,9 +245,8 @@ impl Inner {
         soft: bool,
         done: impl FnOnce(Result<Response, Failure>) + Send + 'static,
     ) {
-        let inode = match self.sessions().opening(client, open) {
-            Ok((inode, true)) => inode,
-            Ok((_, false)) => return done(Err(explain(Errno::BadF, "not open for writing"))),
+        let inode = match self.written_through(client, open) {
+            Ok(inode) => inode,
             Err(failure) => return done(Err(failure)),
         };
         let node = Reader::new(&self.cache).record::<Inode>(&key::inode(inode));

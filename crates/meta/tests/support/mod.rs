@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod model;
+pub mod requests;
 pub mod tree;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -291,7 +291,9 @@ fn stream(
             passed.push(through);
             foreign.push(strange);
             for (way, times) in ways.iter_mut().zip(took) {
-                times.into_iter().for_each(|times| way.push(times));
+                if let Some(times) = times {
+                    way.push(times);
+                }
             }
         }
     }
