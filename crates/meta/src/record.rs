@@ -105,6 +105,7 @@ impl Inode {
             gid: self.gid,
             size: self.size,
             settled: self.settled,
+            listed: self.mode & (HAS_ACL | HAS_DEFAULT_ACL) != 0,
             sparse: self.mode & SPARSE != 0,
             stored: 0,
             rdev: self.rdev,

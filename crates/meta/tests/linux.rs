@@ -1,4 +1,4 @@
-//! What Linux has beyond POSIX: file capabilities, whiteouts, and an end to how long a file can be.
+//! What Linux has beyond POSIX: file capabilities, whiteouts, holes, and an end to how long a file can be.
 
 mod support;
 
@@ -156,4 +156,45 @@ fn a_file_is_not_cut_to_more_than_there_can_be() {
     assert!(notes.cut.lock().unwrap().is_empty());
     let attr = stat(&manager, "/f");
     assert!(attr.settled && attr.size == 0);
+}
+
+/// Who wants to know what a file takes asks the I/O servers from the first hole on, until it is empty.
+#[test]
+fn a_file_is_sparse_until_it_is_cut_to_nothing() {
+    let manager = fresh();
+    open(&manager, &root(), 1, "/f", WRITE);
+    let is_sparse = || stat(&manager, "/f").sparse;
+    let cut = |size| {
+        let request = Request::Truncate {
+            place: Place::path("/f"),
+            size,
+            open: Some(1),
+        };
+        manager.call(&root(), request).unwrap();
+    };
+    assert!(!is_sparse());
+    manager.call(&root(), Request::Sparse { open: 1 }).unwrap();
+    assert!(is_sparse());
+    let set = SetAttr {
+        mode: Some(0o6711),
+        ..SetAttr::default()
+    };
+    let chmod = Request::SetAttr {
+        place: Place::path("/f"),
+        follow: true,
+        set,
+    };
+    manager.call(&root(), chmod).unwrap();
+    let attr = stat(&manager, "/f");
+    assert!(attr.sparse && attr.mode == 0o6711, "{attr:?}");
+    cut(0);
+    assert!(!is_sparse());
+    cut(100);
+    assert!(is_sparse());
+    // Only those who write can say so.
+    open(&manager, &root(), 2, "/f", READ);
+    for open in [2, 3] {
+        let result = manager.call(&root(), Request::Sparse { open });
+        assert_eq!(errno(result), Some(Errno::BadF), "opening {open}");
+    }
 }

@@ -4,9 +4,9 @@
 //! directory need not be allowed to read it. Setting one, inheriting one and keeping it in step with the
 //! mode are the manager's.
 
-use trireme_proto::message::meta::Response;
+use trireme_proto::message::meta::{Kind, Response};
 
-use super::Outcome;
+use super::{Inner, Outcome};
 
 /// The two attributes that are lists.
 pub(super) fn is_list(name: &[u8]) -> bool {
@@ -23,4 +23,20 @@ pub(super) fn of_what_is_gone(answer: Outcome<Response>) -> Outcome<Response> {
         libc::ESTALE | libc::ENOENT => libc::ENODATA,
         errno => errno,
     })
+}
+
+impl Inner {
+    /// What the manager said a moment ago is believed as long as the kernel believes attributes: `ls -l` asks
+    /// for the lists of every file, and hardly any has one.
+    pub(super) fn has_no_list(&self, inode: u64) -> bool {
+        let none = self.nodes.with(inode, |node| {
+            !node.attr.listed && node.attr.kind != Kind::Symlink && node.heard.elapsed() < self.ttl
+        });
+        none == Some(true)
+    }
+
+    /// A list was given to an inode here.
+    pub(super) fn note_list(&self, inode: u64) {
+        self.nodes.with(inode, |node| node.attr.listed = true);
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::behind::Behind;
 use super::refill::{Fill, Written};
@@ -17,8 +18,9 @@ const DAY: i64 = 86_400;
 pub(super) struct Node {
     /// How often the kernel was told of it and has not forgotten.
     pub lookups: u64,
-    /// As the manager last said.
+    /// As the manager last said, and when.
     pub attr: Attr,
+    pub heard: Instant,
     /// Time of change when the kernel was last told which inode a name means. Attributes alone do not
     /// say that: those of a close that comes late may be newer than the name.
     pub named: Time,
@@ -60,6 +62,14 @@ pub(super) fn version(attr: &Attr) -> Version {
     (attr.mtime, attr.ctime, attr.size)
 }
 
+impl Node {
+    /// The manager said what it is like.
+    pub fn hear(&mut self, attr: Attr) {
+        self.attr = attr;
+        self.heard = Instant::now();
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     table: Mutex<HashMap<u64, Node>>,
@@ -80,7 +90,7 @@ impl Nodes {
         let mut table = self.table();
         if let Some(node) = table.get_mut(&attr.inode) {
             node.lookups += lookups;
-            node.attr = attr.clone();
+            node.hear(attr.clone());
             if lookups > 0 {
                 node.named = attr.ctime;
             }
@@ -88,6 +98,7 @@ impl Nodes {
             let node = Node {
                 lookups,
                 attr: attr.clone(),
+                heard: Instant::now(),
                 named: attr.ctime,
                 doubted: false,
                 opens: 0,

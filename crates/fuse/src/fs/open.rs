@@ -69,7 +69,7 @@ impl Inner {
         // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
         // it up. Then it looks again, once.
         let outdated = self.nodes.with(inode, |node| {
-            node.attr = attr;
+            node.hear(attr);
             let changed = node.named != node.attr.ctime;
             let doubt = changed && node.opens == 0 && node.written.is_none();
             // Once: it may be changing all the time.

@@ -16,6 +16,9 @@ impl Inner {
                 name: name.to_vec(),
             };
             let answer = if acl::is_list(name) {
+                if self.has_no_list(request.header.nodeid) {
+                    return Err(libc::ENODATA);
+                }
                 acl::of_what_is_gone(self.ask(question))
             } else {
                 // Not as root: who may not read the file may not read its attributes.
@@ -72,6 +75,9 @@ impl Inner {
             let set = self.change(&request.header, question)?;
             if name == CAPABILITY {
                 self.note_capability(request.header.nodeid);
+            }
+            if acl::is_list(name) {
+                self.note_list(request.header.nodeid);
             }
             Ok(set)
         });

@@ -166,6 +166,8 @@ pub struct Attr {
     pub size: u64,
     /// False while somebody may be writing: ask the I/O servers for the size.
     pub settled: bool,
+    /// It has access control lists.
+    pub listed: bool,
     /// It may have holes, or space beyond its end: ask the I/O servers what it takes.
     pub sparse: bool,
     /// Bytes that it takes, when it is sparse and they were asked.
