@@ -247,33 +247,51 @@ impl Inner {
         }
         // Making pages takes most of the time, and is done on all processors at once.
         let next = AtomicU64::new(job.range.start);
-        let give = || -> Outcome<()> {
+        let give = || -> Outcome<Vec<Edge>> {
+            let mut edges = Vec::new();
             loop {
                 let at = next.fetch_add(FETCH as u64, Ordering::Relaxed);
                 let length = job.range.end.saturating_sub(at).min(FETCH as u64) as usize;
-                if length == 0 || !give_piece(notifier, fill, job.inode, &file, at, length)? {
-                    return Ok(());
+                let piece = (at, length);
+                if length == 0 || !give_piece(notifier, fill, job.inode, &file, piece, &mut edges)?
+                {
+                    return Ok(edges);
                 }
             }
         };
-        std::thread::scope(|scope| {
+        let edges = std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads()).map(|_| scope.spawn(give)).collect();
-            let mine = give();
-            helpers.into_iter().fold(mine, |all, helper| {
-                all.and(helper.join().unwrap_or(Err(libc::EIO)))
-            })
-        })
+            let mut all = vec![give()];
+            all.extend(
+                helpers
+                    .into_iter()
+                    .map(|helper| helper.join().unwrap_or(Err(libc::EIO))),
+            );
+            all.into_iter().collect::<Outcome<Vec<_>>>()
+        })?;
+        if fill.in_use {
+            let mut edges = edges.iter().flatten();
+            edges.all(|(place, bytes)| give_bytes(notifier, fill, job.inode, *place, bytes));
+        }
+        Ok(())
     }
 }
 
+/// The last byte of a page and the first of the next, and where they are.
+type Edge = (u64, [u8; 2]);
+
 /// Gives one piece of a file to the kernel; false when no more is wanted.
+///
+/// The kernel takes pages that were just made for used once, and moves each to those in use when it is used
+/// again, which takes a quarter of a first read's time. So they are used again when all are there, by the bytes
+/// that `edges` gets: one edge touches two pages.
 fn give_piece(
     notifier: &Notifier,
     fill: &Fill,
     inode: u64,
     file: &File,
-    at: u64,
-    length: usize,
+    (at, length): (u64, usize),
+    edges: &mut Vec<Edge>,
 ) -> Outcome<bool> {
     with_buffer(length, |bytes| {
         match file.read_at(bytes, at) {
@@ -281,25 +299,21 @@ fn give_piece(
             Ok(_) => return Ok(false),
             Err(error) => return Err(library_errno(&error)),
         }
+        let page = PAGE as usize;
+        edges.extend((page..length).step_by(2 * page).map(|edge| {
+            let place = at + edge as u64 - 1;
+            (place, [bytes[edge - 1], bytes[edge]])
+        }));
         let places = (at..).step_by(GIVE);
-        Ok(bytes.chunks(GIVE).zip(places).all(|(piece, place)| {
-            let stopped = fill.stopped.read().unwrap_or_else(PoisonError::into_inner);
-            !*stopped
-                && notifier.store_data(inode, place, piece)
-                && (!fill.in_use || touch(notifier, inode, piece, place))
-        }))
+        let mut pieces = bytes.chunks(GIVE).zip(places);
+        Ok(pieces.all(|(piece, place)| give_bytes(notifier, fill, inode, place, piece)))
     })
 }
 
-/// The kernel takes pages that were just made for used once, and moves each to those in use when it is used
-/// again, which takes a quarter of a first read's time. So they are used again here: the last byte of every
-/// other page and the first of the next.
-fn touch(notifier: &Notifier, inode: u64, piece: &[u8], place: u64) -> bool {
-    let edges = (PAGE as usize..piece.len()).step_by(2 * PAGE as usize);
-    edges.into_iter().all(|edge| {
-        let bytes = &piece[edge - 1..=edge];
-        notifier.store_data(inode, place + edge as u64 - 1, bytes)
-    })
+/// Gives bytes to the kernel, unless that has been stopped.
+fn give_bytes(notifier: &Notifier, fill: &Fill, inode: u64, place: u64, bytes: &[u8]) -> bool {
+    let stopped = fill.stopped.read().unwrap_or_else(PoisonError::into_inner);
+    !*stopped && notifier.store_data(inode, place, bytes)
 }
 
 fn threads() -> usize {
