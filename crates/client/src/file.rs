@@ -129,6 +129,11 @@ impl File {
         self.inner.lent_to_write.all()
     }
 
+    /// Whether all of its servers are processes of this host, as far as this client has talked to them.
+    pub fn is_on_this_host(&self) -> bool {
+        self.inner.servers.iter().all(|server| server.is_local())
+    }
+
     /// The opening's number at the manager.
     pub fn opening(&self) -> u64 {
         self.inner.opened.open

@@ -1,21 +1,22 @@
-//! Memory that bytes pass through on their way to the kernel, one for each thread.
+//! Memory that bytes pass through on their way to the kernel.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 const PAGE: usize = 4096;
 
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+/// Buffers that nobody uses. The last one that was used is the next: it is still in the processor's cache.
+static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// Lends `length` bytes of this thread's buffer, which begin on a page: what an allocator gives lies a
-/// few bytes further, and the kernel copies to that several times slower.
+/// Lends `length` bytes that begin on a page: what an allocator gives lies a few bytes further, and the
+/// kernel copies to that several times slower.
 pub(crate) fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < length + PAGE {
-            buffer.resize(length + PAGE, 0);
-        }
-        let start = buffer.as_ptr().align_offset(PAGE);
-        work(&mut buffer[start..start + length])
-    })
+    let free = || FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut buffer = free().pop().unwrap_or_default();
+    if buffer.len() < length + PAGE {
+        buffer.resize(length + PAGE, 0);
+    }
+    let start = buffer.as_ptr().align_offset(PAGE);
+    let result = work(&mut buffer[start..start + length]);
+    free().push(buffer);
+    result
 }

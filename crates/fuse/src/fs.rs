@@ -14,6 +14,7 @@ mod lock;
 mod name;
 mod node;
 mod open;
+mod reader;
 mod refill;
 mod sparse;
 mod tmpfile;
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     early: behind::Quota,
     waiters: Waiters,
     refill: refill::Refill,
+    programs: reader::Programs,
     notifier: OnceLock<Notifier>,
     /// The kernel maps files that are open for direct I/O.
     direct_maps: OnceLock<bool>,
@@ -85,6 +87,7 @@ impl Fs {
             early: behind::Quota::default(),
             waiters: Waiters::default(),
             refill: refill::Refill::default(),
+            programs: reader::Programs::default(),
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
             space: attribute::SpaceCache::default(),
@@ -99,6 +102,11 @@ impl Fs {
         })?;
         inner.nodes.note(&entry, 1);
         Ok(Fs { inner })
+    }
+
+    /// The kernel reads this far ahead.
+    pub fn reads_ahead(&self, bytes: usize) {
+        self.inner.set_read_ahead(bytes);
     }
 }
 

@@ -95,12 +95,12 @@ impl Mount {
         });
         let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
         let device = Device::mount(&dir, options.for_kernel())?;
-        let session = Session::start(device, fs, buffer)?;
+        let session = Session::start(device, fs.clone(), buffer)?;
         let mount = Mount { session, dir };
         if !mount.session.wait_ready() {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
-        kernel::set_read_ahead(&mount.dir, options.read_ahead);
+        fs.reads_ahead(kernel::set_read_ahead(&mount.dir, options.read_ahead));
         Ok(mount)
     }
 

@@ -1,6 +1,6 @@
 //! Connections to one server, kept for reuse: each caller has one to itself while it needs it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ pub struct Pool {
     identity: Identity,
     idle: Mutex<Vec<Connection>>,
     incarnation: AtomicU64,
+    local: AtomicBool,
     generation: AtomicU32,
     finder: OnceLock<Finder>,
     looked: Mutex<Option<Instant>>,
@@ -62,6 +63,7 @@ impl Pool {
             identity,
             idle: Mutex::new(Vec::new()),
             incarnation: AtomicU64::new(0),
+            local: AtomicBool::new(false),
             generation: AtomicU32::new(0),
             finder: OnceLock::new(),
             looked: Mutex::new(None),
@@ -88,6 +90,11 @@ impl Pool {
     /// The server's incarnation as last heard; 0: never heard.
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last connection was to a process of this host, over a Unix socket.
+    pub fn is_local(&self) -> bool {
+        self.local.load(Ordering::Relaxed)
     }
 
     /// Has `find` look for the server whenever it cannot be reached where it was, and use
@@ -158,6 +165,8 @@ impl Pool {
                 .inspect_err(|_| self.look(deadline))?;
         self.incarnation
             .store(connection.incarnation(), Ordering::Relaxed);
+        let local = connection.socket().is_unix();
+        self.local.store(local, Ordering::Relaxed);
         Ok(Lease {
             pool: self,
             connection: Some(connection),

@@ -29,6 +29,7 @@ impl Inner {
                 return;
             }
         };
+        self.learn_from(&handle, &what);
         let end = what.offset.saturating_add(u64::from(what.size));
         handle.behind.wait_for(&(what.offset..end));
         with_buffer(what.size as usize, |buffer| {

@@ -8,6 +8,7 @@ use trireme::File;
 use trireme_proto::message::meta::DirEntry;
 
 use super::behind::{Behind, Heard};
+use super::reader::Reading;
 use super::{Outcome, library_errno};
 
 /// An open file.
@@ -21,6 +22,10 @@ pub(super) struct Handle {
     pub append: bool,
     /// Its bytes do not go through the page cache.
     pub direct: bool,
+    /// The kernel may have pages of it through this opening.
+    pub pages: bool,
+    /// How it is read.
+    pub reading: Reading,
     /// Reading leaves the access time alone.
     pub no_atime: bool,
     /// Writes are done when they are answered.

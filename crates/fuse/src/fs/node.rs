@@ -39,6 +39,8 @@ pub(super) struct Node {
     pub cached: Option<Version>,
     /// The kernel may have some of its bytes.
     pub has_pages: bool,
+    /// What the file was like when it was last read past the cache.
+    pub read_past: Option<Version>,
     /// What the file was like when the kernel was last told its attributes.
     pub shown: Option<Version>,
     /// What was written past the kernel's cache since all writers had closed it.
@@ -108,6 +110,7 @@ impl Nodes {
                 accessed: None,
                 cached: None,
                 has_pages: false,
+                read_past: None,
                 shown: None,
                 past_cache: Written::default(),
                 reach: 0,

@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::handle::Handle;
 use super::node::version;
+use super::reader::Reading;
 use super::{Inner, Outcome, errno, library_errno};
 use crate::kernel::abi::{
     self, CreateIn, EntryOut, FlushIn, FsyncIn, InHeader, OpenIn, OpenOut, ReleaseIn,
@@ -83,7 +84,8 @@ impl Inner {
         if what.open_flags & abi::OPEN_KILL_SUIDGID != 0 {
             self.strip_set_id(&request.header, inode)?;
         }
-        Ok(self.keep(inode, file, what.flags, request.header.uid))
+        let reading = self.reading(&request.header, &file, what.flags);
+        Ok(self.keep(inode, file, what.flags, request.header.uid, reading))
     }
 
     pub(super) fn open_at_manager(
@@ -104,18 +106,27 @@ impl Inner {
     }
 
     /// Remembers an open file and decides how the kernel caches it.
-    pub(super) fn keep(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
+    pub(super) fn keep(
+        &self,
+        inode: u64,
+        file: File,
+        flags: u32,
+        uid: u32,
+        reading: Reading,
+    ) -> OpenOut {
         let access = access(flags);
         let append = flags as i32 & libc::O_APPEND != 0;
         // What is only written cannot be mapped, so nothing of it needs to be in the page cache; what
         // is appended must not be, as the kernel cannot know where it goes.
         let wants_direct = self.direct && self.direct_maps.get() == Some(&true);
-        let direct = wants_direct || append || !access.read;
+        let direct = wants_direct || append || !access.read || reading.past_cache;
         let mut open_flags = 0;
         if direct {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
         let (grant, capability) = (file.grant(), file.had_capability());
+        // Who reads past the cache may map the file, too, or splice from it: that goes through pages.
+        let pages = !direct || reading.past_cache;
         // Whoever writes, and whoever finds another file than the one whose bytes are being put into the
         // kernel's cache, ends that.
         let mut ends_refill = access.write;
@@ -123,11 +134,11 @@ impl Inner {
             node.opens += 1;
             node.grant = Some(grant);
             node.capability |= capability;
-            if direct {
+            if !pages {
                 return;
             }
             node.cached_opens += 1;
-            node.has_pages = true;
+            node.has_pages |= !direct;
             // The bytes that the kernel has are those of this version: it may keep them.
             let now = node.attr.settled.then(|| version(&node.attr));
             if now.is_some() && node.cached == now && !self.ttl.is_zero() {
@@ -155,6 +166,8 @@ impl Inner {
             write: access.write,
             append,
             direct,
+            pages,
+            reading,
             no_atime: flags as i32 & libc::O_NOATIME != 0,
             locked: AtomicBool::new(false),
             resting: RwLock::new(false),
@@ -217,7 +230,13 @@ impl Inner {
             entry = self.entry_of(inode)?;
         }
         let told = self.tell(entry)?;
-        let out = self.keep(inode, file, what.flags, request.header.uid);
+        let out = self.keep(
+            inode,
+            file,
+            what.flags,
+            request.header.uid,
+            Reading::default(),
+        );
         Ok((told, out))
     }
 
@@ -318,7 +337,8 @@ impl Inner {
         if handle.locked.load(Ordering::SeqCst) {
             self.unlock_opening(fh);
         }
-        let (write, direct) = (handle.write, handle.direct);
+        let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
+        let read_past = handle.reading.past_cache;
         if let Err(errno) = self.settle(&handle) {
             let error = std::io::Error::from_raw_os_error(errno);
             tracing::warn!("file {inode}: its last writes were not reported: {error}");
@@ -334,7 +354,7 @@ impl Inner {
         }
         self.nodes.with(inode, |node| {
             node.opens = node.opens.saturating_sub(1);
-            if !direct {
+            if pages {
                 node.cached_opens = node.cached_opens.saturating_sub(1);
             }
             if write && node.opens == 0 {
@@ -343,6 +363,9 @@ impl Inner {
         });
         if direct && write && self.handles.writers(inode).is_empty() {
             self.offer_refill(inode, lent);
+        }
+        if read_past {
+            self.was_read_past_cache(inode);
         }
         self.nodes.forget(inode, 0);
     }

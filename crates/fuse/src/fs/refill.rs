@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use trireme::File;
 use trireme_proto::message::meta::{OpenMode, Place};
@@ -30,6 +31,9 @@ const QUEUE: usize = 64;
 /// Threads that fill at a time, where there are as many processors.
 const THREADS: usize = 4;
 const PAGE: u64 = 4096;
+/// How long a fill waits for those who read past the cache, and how often it looks.
+const WAIT: Duration = Duration::from_secs(10);
+const WAIT_STEP: Duration = Duration::from_millis(10);
 /// The lowest priority that still makes some progress beside others: what is being given to the kernel at
 /// this moment may be waited for.
 const NICE: i32 = 19;
@@ -77,6 +81,10 @@ pub(super) struct Fill {
 }
 
 impl Fill {
+    fn is_stopped(&self) -> bool {
+        *self.stopped.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stop(&self) {
         *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -144,9 +152,29 @@ impl Inner {
                 range,
             })
         });
-        let Some(job) = job.flatten() else {
-            return;
-        };
+        if let Some(job) = job.flatten() {
+            self.queue_refill(job);
+        }
+    }
+
+    /// A file was read past the cache and closed. Whoever reads it again and again had better read from there.
+    pub(super) fn was_read_past_cache(&self, inode: u64) {
+        let job = self.nodes.with(inode, |node| {
+            let version = version(&node.attr);
+            let again = node.read_past.replace(version) == Some(version);
+            let wanted = again && node.attr.settled && node.lookups > 0 && node.fill.is_none();
+            wanted.then_some(Job {
+                inode,
+                version,
+                range: PAGE..node.attr.size,
+            })
+        });
+        if let Some(job) = job.flatten() {
+            self.queue_refill(job);
+        }
+    }
+
+    fn queue_refill(&self, job: Job) {
         let refill = &self.refill;
         let mut queue = refill.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() >= QUEUE {
@@ -253,7 +281,9 @@ impl Inner {
                 let at = next.fetch_add(FETCH as u64, Ordering::Relaxed);
                 let length = job.range.end.saturating_sub(at).min(FETCH as u64) as usize;
                 let piece = (at, length);
-                if length == 0 || !give_piece(notifier, fill, job.inode, &file, piece, &mut edges)?
+                if length == 0
+                    || !self.when_idle(fill)
+                    || !give_piece(notifier, fill, job.inode, &file, piece, &mut edges)?
                 {
                     return Ok(edges);
                 }
@@ -274,6 +304,20 @@ impl Inner {
             edges.all(|(place, bytes)| give_bytes(notifier, fill, job.inode, *place, bytes));
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// Waits while somebody reads past the cache, who needs the processors now; false when that takes long.
+    fn when_idle(&self, fill: &Fill) -> bool {
+        let end = Instant::now() + WAIT;
+        while self.programs.is_reading() {
+            if fill.is_stopped() || self.over.load(Ordering::SeqCst) || Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+        true
     }
 }
 

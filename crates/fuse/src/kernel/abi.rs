@@ -162,6 +162,8 @@ pub mod set {
     pub const MTIME_NOW: u32 = 1 << 8;
 }
 
+/// A read past the page cache: it comes from a process, not from the kernel's need of pages.
+pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// The bytes come from the page cache, some time after they were written.
 pub const WRITE_CACHE: u32 = 1 << 0;
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;

@@ -206,17 +206,22 @@ pub fn remount(dir: &Path, options: MountOptions<'_>) -> io::Result<()> {
 /// How far the kernel reads ahead, where it can be told: enough to keep several servers busy.
 pub const READ_AHEAD: usize = 4 << 20;
 
-/// Tells the kernel how far to read ahead on a mount. Its own default is 128 KiB.
-pub fn set_read_ahead(dir: &Path, bytes: usize) {
+/// The kernel's own choice.
+const READ_AHEAD_DEFAULT: usize = 128 << 10;
+
+/// Tells the kernel how far to read ahead on a mount, which takes root; gives how far it does.
+pub fn set_read_ahead(dir: &Path, bytes: usize) -> usize {
     use std::os::unix::fs::MetadataExt;
     let Ok(data) = std::fs::metadata(dir) else {
-        return;
+        return READ_AHEAD_DEFAULT;
     };
     let (major, minor) = (libc::major(data.dev()), libc::minor(data.dev()));
     let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     if let Err(error) = std::fs::write(&path, (bytes >> 10).to_string()) {
         tracing::debug!("{path}: {error}; the kernel reads 128 KiB ahead");
+        return READ_AHEAD_DEFAULT;
     }
+    bytes
 }
 
 /// Takes a mount away; `lazy` also when something is in use: it goes when its last user does.

@@ -1,0 +1,222 @@
+//! One large file, written and read in one piece after the other, by all ways in turn.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use trireme::Cluster;
+use trireme_fuse::bare::Bare;
+
+use super::gluster::Gluster;
+use super::settle::settle;
+use super::{Args, Cell, median};
+
+/// The file where the library writes it.
+const LIBRARY: &str = "/library";
+
+/// A way to a large file.
+enum Way<'a> {
+    Library(&'a Cluster),
+    File(PathBuf),
+}
+
+/// What one way took, round by round.
+#[derive(Default)]
+struct Times {
+    write: Vec<Duration>,
+    at_once: Vec<Duration>,
+    read: Vec<Duration>,
+    again: Vec<Duration>,
+}
+
+/// Writes and reads a large file: through the library, the mount and GlusterFS in turn; and reads one
+/// through FUSE and nothing else.
+pub fn measure(
+    args: &Args,
+    cluster: &Cluster,
+    place: &Path,
+    base: &Path,
+    gluster: Option<&Gluster>,
+    cells: &mut Vec<Cell>,
+) -> anyhow::Result<()> {
+    let mut ways = vec![Way::Library(cluster), Way::File(place.join("large"))];
+    ways.extend(gluster.map(|gluster| Way::File(gluster.place().join("large"))));
+    let mut times: [Times; 3] = Default::default();
+    let mut passed = Vec::new();
+    let mut foreign = Vec::new();
+    // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
+    // beginning of a page, some processors copy from the page cache several times slower.
+    let mut buffer = cluster.buffer(args.transfer as usize)?;
+    let (source, bare) = (base.join("stream-source"), base.join("stream-bare"));
+    std::fs::create_dir(&source)?;
+    std::fs::create_dir(&bare)?;
+    for round in 0..=args.rounds {
+        buffer.fill(7);
+        // The first round warms up whatever there is to warm.
+        let counts = round > 0;
+        // Another one first each time: who comes first finds memory that was in use a moment ago, which on a
+        // virtual machine is several times faster than memory that the host has taken back.
+        for turn in 0..ways.len() {
+            let which = (round + turn) % ways.len();
+            let took = ways[which].take(args, &mut buffer)?;
+            if counts {
+                times[which].push(took);
+            }
+        }
+        // What this mount did not write it can have nothing of.
+        ways[0].write(args, &buffer)?;
+        let strange = Way::File(place.join(&LIBRARY[1..])).read(args, &mut buffer, true)?;
+        ways[0].remove()?;
+        let local = Way::File(source.join("large"));
+        local.write(args, &buffer)?;
+        // A new mount each time: nothing of the file is in the kernel's cache of it.
+        let mounted = Bare::start(&source, &bare)?;
+        let through = Way::File(bare.join("large")).read(args, &mut buffer, true)?;
+        drop(mounted);
+        local.remove()?;
+        if counts {
+            passed.push(through);
+            foreign.push(strange);
+        }
+    }
+    let megabytes = args.size as f64 / 1e6;
+    let rate = |times: &mut Vec<Duration>| megabytes / median(times);
+    let [library, mount, others] = &mut times;
+    let mut add = |work, peer, ours: &mut Vec<Duration>, theirs: &mut Vec<Duration>, target| {
+        cells.push(Cell {
+            work,
+            peer,
+            unit: "MB/s",
+            ours: rate(ours),
+            theirs: (!theirs.is_empty()).then(|| rate(theirs)),
+            target,
+        });
+    };
+    let peer = "the client library, one thread, the same calls";
+    add("write", peer, &mut mount.write, &mut library.write, 0.5);
+    add("read", peer, &mut mount.read, &mut library.read, 0.5);
+    add(
+        "read again",
+        peer,
+        &mut mount.again,
+        &mut library.again,
+        0.5,
+    );
+    add(
+        "read at once",
+        peer,
+        &mut mount.at_once,
+        &mut library.at_once,
+        0.5,
+    );
+    add("read others'", peer, &mut foreign, &mut library.read, 0.5);
+    let peer = "a bare FUSE file system over a local file";
+    add("read others'", peer, &mut foreign, &mut passed, 0.5);
+    let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
+    add("write", peer, &mut mount.write, &mut others.write, 4.0);
+    add("read", peer, &mut mount.read, &mut others.read, 1.0);
+    add("read again", peer, &mut mount.again, &mut others.again, 1.0);
+    add(
+        "read at once",
+        peer,
+        &mut mount.at_once,
+        &mut others.at_once,
+        1.0,
+    );
+    Ok(())
+}
+
+impl Times {
+    fn push(&mut self, [write, at_once, read, again]: [Duration; 4]) {
+        self.write.push(write);
+        self.at_once.push(at_once);
+        self.read.push(read);
+        self.again.push(again);
+    }
+}
+
+impl Way<'_> {
+    /// Writing; reading at once; reading another one when all is quiet again; and once more.
+    fn take(&self, args: &Args, buffer: &mut [u8]) -> anyhow::Result<[Duration; 4]> {
+        self.write(args, buffer)?;
+        let at_once = self.read(args, buffer, false)?;
+        self.remove()?;
+        let write = self.write(args, buffer)?;
+        let read = self.read(args, buffer, true)?;
+        let again = self.read(args, buffer, true)?;
+        self.remove()?;
+        Ok([write, at_once, read, again])
+    }
+
+    fn write(&self, args: &Args, buffer: &[u8]) -> anyhow::Result<Duration> {
+        settle();
+        let pieces = (0..args.size).step_by(args.transfer as usize).map(|at| {
+            let length = args.transfer.min(args.size - at) as usize;
+            (at, &buffer[..length])
+        });
+        let begin = Instant::now();
+        match self {
+            Way::Library(cluster) => {
+                let file = cluster.create(LIBRARY)?;
+                for (at, piece) in pieces {
+                    file.write_at(piece, at)?;
+                }
+                file.close()?;
+            }
+            Way::File(path) => {
+                let mut file = File::create(path)?;
+                for (_, piece) in pieces {
+                    file.write_all(piece)?;
+                }
+            }
+        }
+        Ok(begin.elapsed())
+    }
+
+    fn read(&self, args: &Args, buffer: &mut [u8], quiet: bool) -> anyhow::Result<Duration> {
+        if quiet {
+            settle();
+        }
+        let begin = Instant::now();
+        let mut total = 0;
+        match self {
+            Way::Library(cluster) => {
+                let file = cluster.open(LIBRARY)?;
+                loop {
+                    let got = file.read_at(buffer, total)?;
+                    if got == 0 {
+                        break;
+                    }
+                    total += got as u64;
+                }
+                file.close()?;
+            }
+            Way::File(path) => {
+                let mut file = File::open(path)?;
+                loop {
+                    let got = file.read(buffer)?;
+                    if got == 0 {
+                        break;
+                    }
+                    total += got as u64;
+                }
+            }
+        }
+        let took = begin.elapsed();
+        let wanted = args.size;
+        anyhow::ensure!(total == wanted, "{total} of {wanted} bytes came back");
+        Ok(took)
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        match self {
+            Way::Library(cluster) => {
+                cluster.namespace().unlink(LIBRARY)?;
+                cluster.namespace().reap()?;
+            }
+            Way::File(path) => std::fs::remove_file(path)?,
+        }
+        Ok(())
+    }
+}
