@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use support::Random;
 
 const MIB: usize = 1 << 20;
@@ -131,7 +131,9 @@ fn what_is_put_into_the_cache_is_never_old() {
     let mut random = Random::new(support::seed());
     for round in 0..120 {
         let (here, there) = (a.join("file"), b.join("file"));
-        let mut model = noise(3 * MIB + 1000, random.next());
+        // The longer ones are read past the cache where nothing of them is in it.
+        let length = if round % 4 == 0 { 9 * MIB } else { 3 * MIB };
+        let mut model = noise(length + 1000, random.next());
         let mut file = File::create(&here).unwrap();
         for piece in model.chunks(256 << 10) {
             file.write_all(piece).unwrap();
@@ -172,4 +174,102 @@ fn who_has_a_file_open_sees_what_others_closed_after_a_while() {
         reader.read_exact_at(&mut bytes, 0).unwrap();
         &bytes == b"other"
     });
+}
+
+/// Files that are there before the mount that reads them knows of them.
+fn strange_files(place: &Path, names: &[&str]) -> Vec<Vec<u8>> {
+    let write = |(number, name): (usize, &&str)| {
+        let bytes = noise(16 * MIB + 77 * number, number as u64);
+        std::fs::write(place.join(name), &bytes).unwrap();
+        bytes
+    };
+    names.iter().enumerate().map(write).collect()
+}
+
+/// Another program reads a file in pieces of so many bytes, and finds what it should.
+fn read_by_dd(path: &Path, piece: &str, expected: &[u8]) {
+    let output = std::process::Command::new("dd")
+        .arg(format!("if={}", path.display()))
+        .args([&format!("bs={piece}"), "status=none"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout == expected, "{}: other bytes", path.display());
+}
+
+#[test]
+fn programs_that_read_much_at_a_time_read_past_the_kernels_cache() {
+    let test = "programs_that_read_much_at_a_time_read_past_the_kernels_cache";
+    let Some(mut sea) = sea(test, 3) else { return };
+    let (there, here) = (sea.mount(&[]), sea.mount(&[]));
+    let names = ["first", "second", "third", "fourth", "fifth"];
+    let mut bytes = strange_files(&there, &names);
+    let paths: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
+    let pages = |file: usize| cached_pages(&paths[file]);
+    // Nobody knows the program yet; what it does with the first file tells.
+    read_by_dd(&paths[0], "1M", &bytes[0]);
+    assert!(pages(0) > 16 * MIB / PAGE / 2, "{} pages", pages(0));
+    read_by_dd(&paths[1], "1M", &bytes[1]);
+    assert_eq!(pages(1), 0);
+    // It turns to small pieces: that is right, and remembered.
+    read_by_dd(&paths[2], "4k", &bytes[2]);
+    assert_eq!(pages(2), 0);
+    read_by_dd(&paths[3], "4k", &bytes[3]);
+    assert!(pages(3) > 16 * MIB / PAGE / 2, "{} pages", pages(3));
+    // And back.
+    read_by_dd(&paths[4], "1M", &bytes[4]);
+    assert!(pages(4) > 0);
+    // What changes is seen, and what is read again and again gets into the cache.
+    bytes[1].reverse();
+    std::fs::write(there.join(names[1]), &bytes[1]).unwrap();
+    for _ in 0..3 {
+        read_by_dd(&paths[1], "1M", &bytes[1]);
+    }
+    wait_until("it is in the kernel's cache", || {
+        pages(1) >= bytes[1].len() / PAGE
+    });
+    read_by_dd(&paths[1], "1M", &bytes[1]);
+    sea.check();
+}
+
+#[test]
+fn what_is_read_past_the_cache_can_be_mapped_and_is_fresh() {
+    let test = "what_is_read_past_the_cache_can_be_mapped_and_is_fresh";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let (there, here) = (sea.mount(&[]), sea.mount(&[]));
+    let bytes = strange_files(&there, &["first", "second"]);
+    // This program reads all at once, so the second file is read past the cache.
+    assert!(std::fs::read(here.join("first")).unwrap() == bytes[0]);
+    let file = File::open(here.join("second")).unwrap();
+    let length = bytes[1].len();
+    let mut seen = vec![0; length];
+    file.read_exact_at(&mut seen, 0).unwrap();
+    assert!(seen == bytes[1], "other bytes");
+    assert_eq!(cached_pages(&here.join("second")), 0);
+    // SAFETY: a fresh mapping of the whole file, which stays as long as it is.
+    let map = unsafe {
+        let null = std::ptr::null_mut();
+        let how = (libc::PROT_READ, libc::MAP_SHARED);
+        libc::mmap(null, length, how.0, how.1, file.as_raw_fd(), 0)
+    };
+    assert_ne!(map, libc::MAP_FAILED);
+    let mapped = |place: usize| {
+        // SAFETY: inside of the mapping.
+        unsafe { map.cast::<u8>().add(place).read_volatile() }
+    };
+    assert!((0..length).all(|place| mapped(place) == bytes[1][place]));
+    let writer = OpenOptions::new()
+        .write(true)
+        .open(there.join("second"))
+        .unwrap();
+    let place = length / 2;
+    let new = !bytes[1][place];
+    writer.write_all_at(&[new], place as u64).unwrap();
+    drop(writer);
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, place as u64).unwrap();
+    assert_eq!(byte, [new], "a read past the cache is never old");
+    wait_until("it shows in the mapped memory", || mapped(place) == new);
+    // SAFETY: our own mapping.
+    unsafe { libc::munmap(map, length) };
 }

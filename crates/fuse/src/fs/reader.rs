@@ -138,8 +138,7 @@ impl Inner {
         let possible = self.caches()
             && self.direct_maps.get() == Some(&true)
             && !access(flags).write
-            && flags as i32 & libc::O_DIRECT == 0
-            && file.is_on_this_host();
+            && flags as i32 & libc::O_DIRECT == 0;
         if !possible {
             return reading;
         }
@@ -156,7 +155,7 @@ impl Inner {
         let Some(program) = program(header.pid) else {
             return reading;
         };
-        reading.past_cache = self.programs.reads_large(program);
+        reading.past_cache = file.is_on_this_host() && self.programs.reads_large(program);
         // Of what it has parts of, the kernel's requests tell nothing.
         if reading.past_cache || !filling {
             reading.program = Some(program);

@@ -128,8 +128,8 @@ pub fn measure(
 }
 
 impl Times {
-    fn push(&mut self, [write, at_once, read, again]: [Duration; 4]) {
-        self.write.push(write);
+    fn push(&mut self, [first, at_once, write, read, again]: [Duration; 5]) {
+        self.write.extend([first, write]);
         self.at_once.push(at_once);
         self.read.push(read);
         self.again.push(again);
@@ -138,15 +138,15 @@ impl Times {
 
 impl Way<'_> {
     /// Writing; reading at once; reading another one when all is quiet again; and once more.
-    fn take(&self, args: &Args, buffer: &mut [u8]) -> anyhow::Result<[Duration; 4]> {
-        self.write(args, buffer)?;
+    fn take(&self, args: &Args, buffer: &mut [u8]) -> anyhow::Result<[Duration; 5]> {
+        let first = self.write(args, buffer)?;
         let at_once = self.read(args, buffer, false)?;
         self.remove()?;
         let write = self.write(args, buffer)?;
         let read = self.read(args, buffer, true)?;
         let again = self.read(args, buffer, true)?;
         self.remove()?;
-        Ok([write, at_once, read, again])
+        Ok([first, at_once, write, read, again])
     }
 
     fn write(&self, args: &Args, buffer: &[u8]) -> anyhow::Result<Duration> {
