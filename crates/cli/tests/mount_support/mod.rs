@@ -3,6 +3,7 @@
 
 mod acl;
 pub mod actor;
+pub mod apart;
 pub mod handle;
 
 use std::path::{Path, PathBuf};
