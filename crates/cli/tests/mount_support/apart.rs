@@ -1,6 +1,7 @@
 //! Tests that need a `/dev/fuse` for everybody have one of their own, as the machine's may be root's alone: they
 //! run in namespaces of mounts and processes, and all that they mount and start goes with them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::support::skip;
@@ -32,14 +33,21 @@ pub fn with_device_for_all(test: &str, body: impl FnOnce()) {
     if !super::have(test, &["unshare", "mknod", "mount"]) {
         return;
     }
+    // Its files lie in ours: while something is mounted on them it could not take them away itself.
     let place = tempfile::tempdir().unwrap();
+    let (device, files) = (place.path().join("device"), place.path().join("files"));
+    for dir in [place.path(), &device, &files] {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
+    }
     let apart = || {
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "private"])
             .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
             .args(["sh", "-c", FIRST, "sh"])
-            .arg(place.path())
+            .arg(&device)
+            .env("TMPDIR", &files)
             .env(INSIDE, "1");
         command
     };
