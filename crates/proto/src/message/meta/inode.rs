@@ -131,8 +131,8 @@ pub struct Opened {
     pub grant: Grant,
     /// True when this call created the file.
     pub created: bool,
-    /// Opened for writing, and it carries [`CAPABILITY`]: whoever writes says so first
-    /// ([`Request::Report`]), and the manager takes it away.
+    /// Opened for writing, and it carries [`CAPABILITY`](super::CAPABILITY): whoever writes says so first
+    /// ([`Request::Report`](super::Request::Report)), and the manager takes it away.
     pub capability: bool,
 }
 
