@@ -1,24 +1,14 @@
-//! What several processes and mounts do to the same files at once: appending, locking, mapping,
-//! unlinking, reading directories; and what one sees of the other.
+//! What several processes and mounts do to the same files at once: appending, mapping, unlinking,
+//! truncating, reading directories; and what one sees of the other.
 
 mod mount_support;
 mod support;
 
-use mount_support::{Sea, sea, shell, wait_until};
+use mount_support::{open, shell, two, wait_until};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use trireme_proto::message::meta::{Node, Place};
-
-fn two(test: &str, options: &[&str]) -> Option<(Sea, PathBuf, PathBuf)> {
-    let mut sea = sea(test, 3)?;
-    let (a, b) = (sea.mount(options), sea.mount(options));
-    Some((sea, a, b))
-}
 
 #[test]
 fn what_one_closed_another_sees_when_it_opens() {
@@ -165,173 +155,6 @@ fn an_unlinked_file_lives_until_its_last_user_on_any_mount() {
             .is_empty()
     );
     sea.check();
-}
-
-/// A lock of fcntl; `wait` for it or not.
-fn fcntl_lock(
-    file: &File,
-    kind: libc::c_int,
-    start: i64,
-    length: i64,
-    wait: bool,
-) -> std::io::Result<()> {
-    let lock = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: start,
-        l_len: length,
-        l_pid: 0,
-    };
-    // Locks of the open file, so that threads of this process are strangers to each other.
-    let how = if wait {
-        libc::F_OFD_SETLKW
-    } else {
-        libc::F_OFD_SETLK
-    };
-    // SAFETY: the structure outlives the call.
-    if unsafe { libc::fcntl(file.as_raw_fd(), how, &raw const lock) } == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
-}
-
-fn errno<T>(result: std::io::Result<T>) -> i32 {
-    result
-        .err()
-        .and_then(|error| error.raw_os_error())
-        .unwrap_or(0)
-}
-
-fn open(path: &Path) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .unwrap()
-}
-
-#[test]
-fn locks_hold_across_mounts_and_waiting_for_one_stops_nothing() {
-    let Some((_sea, a, b)) = two(
-        "locks_hold_across_mounts_and_waiting_for_one_stops_nothing",
-        &[],
-    ) else {
-        return;
-    };
-    let (one, other) = (open(&a.join("f")), open(&b.join("f")));
-    fcntl_lock(&one, libc::F_WRLCK, 10, 10, false).unwrap();
-    assert_eq!(
-        errno(fcntl_lock(&other, libc::F_RDLCK, 15, 1, false)),
-        libc::EAGAIN
-    );
-    fcntl_lock(&other, libc::F_WRLCK, 20, 5, false).unwrap();
-    fcntl_lock(&one, libc::F_UNLCK, 12, 3, false).unwrap();
-    fcntl_lock(&other, libc::F_WRLCK, 12, 3, false).unwrap();
-    assert_eq!(
-        errno(fcntl_lock(&other, libc::F_RDLCK, 16, 1, false)),
-        libc::EAGAIN
-    );
-    // More waiters than the mount has threads; everything else goes on.
-    let waiters = 80;
-    let got = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..waiters {
-            let (b, got) = (&b, &got);
-            scope.spawn(move || {
-                let file = open(&b.join("f"));
-                fcntl_lock(&file, libc::F_WRLCK, 16, 1, true).unwrap();
-                assert!(got.load(Ordering::SeqCst), "a lock that somebody else had");
-            });
-        }
-        std::fs::write(b.join("busy"), "go on").unwrap();
-        assert_eq!(std::fs::read_to_string(b.join("busy")).unwrap(), "go on");
-        got.store(true, Ordering::SeqCst);
-        // Closing gives locks back.
-        drop(one);
-    });
-    // flock, whole files; its locks do not meet those of fcntl.
-    let (one, other) = (open(&a.join("g")), open(&b.join("g")));
-    use rustix::fs::{FlockOperation, flock};
-    flock(&one, FlockOperation::LockExclusive).unwrap();
-    let refused = flock(&other, FlockOperation::NonBlockingLockShared);
-    assert_eq!(refused, Err(rustix::io::Errno::WOULDBLOCK));
-    fcntl_lock(&other, libc::F_WRLCK, 0, 0, false).unwrap();
-    drop(one);
-    wait_until("closing gave it back", || {
-        flock(&other, FlockOperation::NonBlockingLockExclusive).is_ok()
-    });
-}
-
-#[test]
-fn who_waits_for_a_lock_is_interrupted_and_told_of_deadlocks() {
-    let Some((_sea, a, b)) = two(
-        "who_waits_for_a_lock_is_interrupted_and_told_of_deadlocks",
-        &[],
-    ) else {
-        return;
-    };
-    let (one, other) = (open(&a.join("f")), open(&b.join("f")));
-    fcntl_lock(&one, libc::F_WRLCK, 0, 1, false).unwrap();
-    extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing; without SA_RESTART system calls return EINTR.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as *const () as usize;
-        libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
-    }
-    let (send, receive) = std::sync::mpsc::channel();
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        let other = &other;
-        scope.spawn(move || {
-            // SAFETY: asks for this thread's own number.
-            send.send(unsafe { libc::pthread_self() }).unwrap();
-            assert_eq!(
-                errno(fcntl_lock(other, libc::F_WRLCK, 0, 1, true)),
-                libc::EINTR
-            );
-            send.send(0).unwrap();
-        });
-        let thread = receive.recv().unwrap();
-        while receive.recv_timeout(Duration::from_millis(50)).is_err() {
-            // SAFETY: the thread lives until it has sent its last word.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-        }
-    });
-    assert!(begin.elapsed() < Duration::from_secs(5));
-    // Two processes that wait for each other: one of them is told.
-    if mount_support::have("deadlock", &["perl"]) {
-        let script = r#"
-            use Fcntl; my ($path, $mine, $theirs, $flag) = @ARGV;
-            open(my $f, "+<", $path) or die; my $pack = sub { pack("s s x4 q q i x4", F_WRLCK, 0, $_[0], 1, 0) };
-            fcntl($f, F_SETLK, $pack->($mine)) or die "first: $!";
-            open(my $t, ">", "$flag.$mine"); close $t;
-            select(undef, undef, undef, 0.01) until -e "$flag.$theirs";
-            if (fcntl($f, F_SETLKW, $pack->($theirs))) { print "got it\n" } else { print "told: ", $!+0, "\n" }
-        "#;
-        let flag = tempfile::tempdir().unwrap();
-        std::fs::write(a.join("d"), "").unwrap();
-        let start = |place: &Path, mine: &str, theirs: &str| {
-            std::process::Command::new("perl")
-                .args(["-e", script])
-                .args([&place.join("d").to_string_lossy(), mine, theirs])
-                .arg(flag.path().join("at"))
-                .stdout(std::process::Stdio::piped())
-                .spawn()
-                .unwrap()
-        };
-        let (first, second) = (start(&a, "100", "200"), start(&b, "200", "100"));
-        let mut said = [first, second]
-            .map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap());
-        said.sort();
-        assert_eq!(
-            said,
-            ["got it\n".to_owned(), format!("told: {}\n", libc::EDEADLK)]
-        );
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod mount_support;
 mod support;
 
+use mount_support::apart::with_device_for_all;
 use mount_support::{binary, is_mounted};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -37,19 +38,6 @@ const END: &str = r#"
     "$T" --cluster cluster down >/dev/null
 "#;
 
-/// Whether somebody without privileges can mount here at all; says so if not.
-fn others_may_mount(test: &str) -> bool {
-    let Ok(device) = std::fs::metadata("/dev/fuse") else {
-        support::skip(test, "there is no /dev/fuse");
-        return false;
-    };
-    if device.mode() & 0o006 != 0o006 {
-        support::skip(test, "/dev/fuse is not for everybody");
-        return false;
-    }
-    mount_support::have(test, &["fusermount3", "setpriv"])
-}
-
 fn as_user(program: &Path, own: &Path, script: &str) -> ExitStatus {
     Command::new("setpriv")
         .args([&format!("--reuid={USER}"), &format!("--regid={USER}")])
@@ -67,13 +55,12 @@ fn as_user(program: &Path, own: &Path, script: &str) -> ExitStatus {
 #[test]
 fn nobody_needs_root_to_start_a_cluster_and_mount_it() {
     let test = "nobody_needs_root_to_start_a_cluster_and_mount_it";
-    if !rustix::process::geteuid().is_root() {
-        // The other tests of mounts go this way then.
-        return support::skip(test, "only root can become somebody else");
+    if mount_support::have(test, &["fusermount3", "setpriv"]) {
+        with_device_for_all(test, || start_and_mount(test));
     }
-    if !others_may_mount(test) {
-        return;
-    }
+}
+
+fn start_and_mount(test: &str) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let program = dir.path().join("trireme");
@@ -124,12 +111,13 @@ const VISIT: &str = r#"
 #[test]
 fn lists_hold_on_a_mount_that_speaks_for_its_own_user_only() {
     let test = "lists_hold_on_a_mount_that_speaks_for_its_own_user_only";
-    if !rustix::process::geteuid().is_root() {
-        return support::skip(test, "only root can become somebody else");
+    let programs = ["fusermount3", "setpriv", "setfacl", "getfacl"];
+    if mount_support::have(test, &programs) {
+        with_device_for_all(test, || visit(test));
     }
-    if !others_may_mount(test) || !mount_support::have(test, &["setfacl", "getfacl"]) {
-        return;
-    }
+}
+
+fn visit(test: &str) {
     let Some(mut sea) = mount_support::sea(test, 2) else {
         return;
     };

@@ -7,6 +7,7 @@ mod behind;
 mod cache;
 mod caller;
 mod capability;
+mod closing;
 mod data;
 mod directory;
 mod handle;
@@ -146,7 +147,7 @@ impl FileSystem for Fs {
         self.inner
             .over
             .store(true, std::sync::atomic::Ordering::SeqCst);
-        self.inner.waiters.kick();
+        self.inner.waiters.end();
         self.inner.refill.end();
         self.inner.report_accesses(Duration::from_secs(2));
     }

@@ -3,8 +3,10 @@
 
 mod acl;
 pub mod actor;
+pub mod apart;
 pub mod handle;
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,6 +61,13 @@ pub fn sea(test: &str, servers: u32) -> Option<Sea> {
         local: up.start().unwrap(),
         dir,
     })
+}
+
+/// A cluster and two mounts of it.
+pub fn two(test: &str, options: &[&str]) -> Option<(Sea, PathBuf, PathBuf)> {
+    let mut sea = sea(test, 3)?;
+    let (a, b) = (sea.mount(options), sea.mount(options));
+    Some((sea, a, b))
 }
 
 impl Sea {
@@ -126,6 +135,17 @@ pub fn is_mounted(place: &Path) -> bool {
         place.canonicalize().unwrap_or(place.into()).display()
     );
     table.lines().any(|line| line.contains(&place))
+}
+
+/// Opens a file for reading and writing, and makes it if it is not there.
+pub fn open(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap()
 }
 
 /// Waits for a condition, at most a minute.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 use trireme::File;
 use trireme_proto::message::meta::DirEntry;
@@ -35,6 +36,8 @@ pub(super) struct Handle {
     pub heard: Heard,
     /// A lock was taken through it.
     pub locked: AtomicBool,
+    /// When a descriptor of it was last closed.
+    pub lost_one: Mutex<Option<Instant>>,
     /// True while the manager takes it as closed for writing: whoever writes wakes it first.
     pub resting: RwLock<bool>,
 }
@@ -47,6 +50,17 @@ impl Handle {
             self.behind.news(&self.heard)?;
         }
         Ok(())
+    }
+
+    /// A descriptor of it is closed; maybe its last one.
+    pub fn loses_one(&self) {
+        let mut last = self.lost_one.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Instant::now());
+    }
+
+    /// When that was last so.
+    pub fn lost_one(&self) -> Option<Instant> {
+        *self.lost_one.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps it awake for writing while the guard lives.

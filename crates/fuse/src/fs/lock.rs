@@ -1,13 +1,16 @@
 //! fcntl and flock locks. The manager says yes or no; who waits is asked for again and again by one
-//! thread, so that no wait occupies a thread that serves requests, and a signal ends it at once.
+//! thread, so that no wait occupies a thread that serves requests, and a signal ends it at once. Who does
+//! not want to wait does so, too, for locks whose holders may have closed their files (`closing.rs`).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use trireme_proto::message::meta::{LockRange, Time};
 
+use super::closing::Asking;
 use super::{Inner, Outcome, errno};
 use crate::kernel::abi::{self, FileLock, LkIn};
 use crate::kernel::{Reply, Request};
@@ -17,47 +20,96 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(25);
 
 /// Who waits for locks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Waiters {
     state: Mutex<State>,
     changed: Condvar,
+    /// Tells the openings of this mount from those of others, which have the same numbers.
+    salt: u64,
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Waiters {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            salt: RandomState::new().hash_one(0),
+        }
+    }
+}
+
+/// Whose locks on an inode: the inode, the owner's number, and whether they are those of flock.
+pub(super) type Owner = (u64, u64, bool);
+
+pub(super) fn owner_of(range: &LockRange) -> Owner {
+    (range.inode, range.owner, range.flock)
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     waiting: Vec<Waiter>,
     /// Asked for right now, outside the list; and whether a signal came for it.
     current: Option<(u64, bool)>,
     /// Owners that have or had a lock on an inode, and the opening they got it through: only they
     /// need unlocking when they close it.
-    owners: HashMap<(u64, u64, bool), u64>,
+    pub owners: HashMap<Owner, u64>,
+    /// Owners whose locks are being given back right now because they closed the file.
+    pub leaving: Vec<Owner>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     reply: Reply,
-    range: LockRange,
-    fh: u64,
+    question: Question,
     next: Instant,
     pause: Duration,
 }
 
+/// What somebody wants of a lock.
+#[derive(Debug)]
+struct Question {
+    want: Want,
+    range: LockRange,
+    fh: u64,
+    asking: Asking,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    /// To have it, whenever that is.
+    Lock,
+    /// To have it if nobody else does.
+    LockIfFree,
+    /// To know who has it.
+    Test,
+}
+
 impl Waiters {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lock was given back here: who waits for it need not wait longer.
-    pub fn kick(&self) {
+    /// A lock on an inode was given back here: who waits for it need not wait longer.
+    fn kick(&self, inode: u64) {
         let now = Instant::now();
         for waiter in &mut self.state().waiting {
-            waiter.next = now;
-            waiter.pause = PAUSE;
+            if waiter.question.range.inode == inode {
+                waiter.next = now;
+                waiter.pause = PAUSE;
+            }
         }
         self.changed.notify_all();
     }
 
-    /// A signal came; true when it was for somebody who waits for a lock.
+    /// The mount is over, and so is waiting.
+    pub fn end(&self) {
+        let state = self.state();
+        self.changed.notify_all();
+        drop(state);
+    }
+
+    /// A signal came; true when it was for somebody who waits for a lock. Who only waits for others to be
+    /// gone is answered soon, and does not expect to be interrupted.
     pub fn interrupt(&self, unique: u64) -> bool {
         let mut state = self.state();
         if let Some((current, signalled)) = &mut state.current
@@ -73,11 +125,25 @@ impl Waiters {
         let Some(place) = place else {
             return false;
         };
+        if state.waiting[place].question.want != Want::Lock {
+            return true;
+        }
         let waiter = state.waiting.swap_remove(place);
         drop(state);
         waiter.reply.error(libc::EINTR);
         true
     }
+}
+
+/// What a question gets: a lock, or what is known of it.
+type Answer = Outcome<Option<FileLock>>;
+
+fn give(reply: Reply, answer: Answer) {
+    match answer {
+        Ok(None) => reply.done(),
+        Ok(Some(held)) => reply.give(&held),
+        Err(errno) => reply.error(errno),
+    };
 }
 
 /// Starts the thread that asks for those who wait.
@@ -91,24 +157,57 @@ pub(super) fn start(inner: &Arc<Inner>) {
     }
 }
 
-fn range_of(inode: u64, what: &LkIn) -> LockRange {
-    LockRange {
-        inode,
-        owner: what.owner,
-        flock: what.lk_flags & abi::LK_FLOCK != 0,
-        start: what.lk.start,
-        // The kernel's end is inclusive, and its largest offset means "to the end".
-        end: if what.lk.end >= i64::MAX as u64 {
-            u64::MAX
+/// What the kernel says is held, or that nothing is.
+fn told(held: Option<LockRange>) -> FileLock {
+    let Some(held) = held else {
+        return FileLock {
+            start: 0,
+            end: i64::MAX as u64,
+            kind: libc::F_UNLCK as u32,
+            pid: 0,
+        };
+    };
+    FileLock {
+        start: held.start,
+        end: if held.end == u64::MAX {
+            i64::MAX as u64
         } else {
-            what.lk.end + 1
+            held.end - 1
         },
-        exclusive: what.lk.kind == libc::F_WRLCK as u32,
-        pid: what.lk.pid,
+        kind: if held.exclusive {
+            libc::F_WRLCK as u32
+        } else {
+            libc::F_RDLCK as u32
+        },
+        pid: held.pid,
     }
 }
 
 impl Inner {
+    /// What the kernel asks about. It names the owner of a flock by an address that the next opening may
+    /// have while we still close this one: so that is named by its own number.
+    fn range_of(&self, inode: u64, what: &LkIn) -> LockRange {
+        let flock = what.lk_flags & abi::LK_FLOCK != 0;
+        LockRange {
+            inode,
+            owner: if flock {
+                what.fh ^ self.waiters.salt
+            } else {
+                what.owner
+            },
+            flock,
+            start: what.lk.start,
+            // The kernel's end is inclusive, and its largest offset means "to the end".
+            end: if what.lk.end >= i64::MAX as u64 {
+                u64::MAX
+            } else {
+                what.lk.end + 1
+            },
+            exclusive: what.lk.kind == libc::F_WRLCK as u32,
+            pid: what.lk.pid,
+        }
+    }
+
     fn ask_for_waiters(&self) {
         let waiters = &self.waiters;
         let mut state = waiters.state();
@@ -128,23 +227,18 @@ impl Inner {
             let mut waiter = state.waiting.remove(place);
             state.current = Some((waiter.reply.unique(), false));
             drop(state);
-            let result = self.try_lock(&waiter.range, waiter.fh, true);
+            let answer = self.attempt(&mut waiter.question);
             state = waiters.state();
             let signalled = state.current.take().is_some_and(|(_, signalled)| signalled);
-            match result {
-                Ok(()) => {
-                    waiter.reply.done();
-                }
-                Err(libc::EAGAIN) if signalled => {
+            match answer {
+                Some(answer) => give(waiter.reply, answer),
+                None if signalled && waiter.question.want == Want::Lock => {
                     waiter.reply.error(libc::EINTR);
                 }
-                Err(libc::EAGAIN) => {
+                None => {
                     waiter.next = Instant::now() + waiter.pause;
                     waiter.pause = (waiter.pause * 2).min(PAUSE_MAX);
                     state.waiting.push(waiter);
-                }
-                Err(errno) => {
-                    waiter.reply.error(errno);
                 }
             }
         }
@@ -152,11 +246,54 @@ impl Inner {
         state.waiting.clear();
     }
 
+    /// Answers a question now, or when that can be done.
+    fn answer(&self, reply: Reply, mut question: Question) {
+        if let Some(answer) = self.attempt(&mut question) {
+            return give(reply, answer);
+        }
+        self.waiters.state().waiting.push(Waiter {
+            reply,
+            question,
+            next: Instant::now() + PAUSE,
+            pause: PAUSE,
+        });
+        self.waiters.changed.notify_all();
+    }
+
+    /// The answer to a question; `None`: it must be asked again.
+    fn attempt(&self, question: &mut Question) -> Option<Answer> {
+        let Question {
+            want,
+            range,
+            fh,
+            asking,
+        } = question;
+        if *want != Want::Test {
+            if self.is_heir(range, *fh, asking.since) {
+                return None;
+            }
+            match self.try_lock(range, *fh, *want == Want::Lock) {
+                Err(libc::EAGAIN) if *want == Want::Lock => return None,
+                Err(libc::EAGAIN) => {}
+                result => return Some(result.map(|()| None)),
+            }
+        }
+        let held = match self.names.test_lock(*range) {
+            Ok(held) => held,
+            Err(error) => return Some(Err(errno(&error))),
+        };
+        match (held, want) {
+            (None, Want::Test) => Some(Ok(Some(told(None)))),
+            (held, _) if self.may_be_gone(held.as_ref(), asking) => None,
+            (held, Want::Test) => Some(Ok(Some(told(held)))),
+            _ => Some(Err(libc::EAGAIN)),
+        }
+    }
+
     fn try_lock(&self, range: &LockRange, fh: u64, wait: bool) -> Outcome<()> {
         let locked = self.names.lock_once(*range, wait);
         let (others, ctime) = locked.map_err(|error| errno(&error))?;
-        let owner = (range.inode, range.owner, range.flock);
-        self.waiters.state().owners.insert(owner, fh);
+        self.waiters.state().owners.insert(owner_of(range), fh);
         if let Ok(handle) = self.handles.file(fh) {
             handle.locked.store(true, Ordering::SeqCst);
         }
@@ -187,60 +324,39 @@ impl Inner {
                 return;
             }
         };
-        let range = range_of(request.header.nodeid, &what);
+        let range = self.range_of(request.header.nodeid, &what);
         if what.lk.kind == libc::F_UNLCK as u32 {
             // Whoever gets the lock next relies on seeing what was written.
             self.nodes.behind(range.inode).drain();
             let result = self.names.unlock(range).map_err(|error| errno(&error));
-            self.waiters.kick();
+            self.waiters.kick(range.inode);
             reply.outcome(result);
             return;
         }
-        match self.try_lock(&range, what.fh, wait) {
-            Err(libc::EAGAIN) if wait => {
-                let mut state = self.waiters.state();
-                state.waiting.push(Waiter {
-                    reply,
-                    range,
-                    fh: what.fh,
-                    next: Instant::now() + PAUSE,
-                    pause: PAUSE,
-                });
-                drop(state);
-                self.waiters.changed.notify_all();
-            }
-            result => {
-                reply.outcome(result);
-            }
-        }
+        let question = Question {
+            want: if wait { Want::Lock } else { Want::LockIfFree },
+            range,
+            fh: what.fh,
+            asking: Asking::now(),
+        };
+        self.answer(reply, question);
     }
 
     pub(super) fn getlk(&self, request: &Request<'_>, reply: Reply) {
-        let result = request.arguments::<LkIn>().and_then(|what| {
-            let range = range_of(request.header.nodeid, &what);
-            let held = self.names.test_lock(range).map_err(|error| errno(&error))?;
-            Ok(match held {
-                None => FileLock {
-                    kind: libc::F_UNLCK as u32,
-                    ..what.lk
-                },
-                Some(held) => FileLock {
-                    start: held.start,
-                    end: if held.end == u64::MAX {
-                        i64::MAX as u64
-                    } else {
-                        held.end - 1
-                    },
-                    kind: if held.exclusive {
-                        libc::F_WRLCK as u32
-                    } else {
-                        libc::F_RDLCK as u32
-                    },
-                    pid: held.pid,
-                },
-            })
-        });
-        reply.result(result);
+        match request.arguments::<LkIn>() {
+            Ok(what) => {
+                let question = Question {
+                    want: Want::Test,
+                    range: self.range_of(request.header.nodeid, &what),
+                    fh: what.fh,
+                    asking: Asking::now(),
+                };
+                self.answer(reply, question);
+            }
+            Err(errno) => {
+                reply.error(errno);
+            }
+        }
     }
 
     /// The last user of an opening lets go: so do locks that belong to the opening itself.
@@ -260,10 +376,13 @@ impl Inner {
 
     /// An owner closes a file: its locks on it go, as POSIX wants.
     pub(super) fn unlock_all(&self, inode: u64, owner: u64, flock: bool) {
-        let had = self.waiters.state().owners.remove(&(inode, owner, flock));
-        if had.is_none() {
+        let who = (inode, owner, flock);
+        let mut state = self.waiters.state();
+        if state.owners.remove(&who).is_none() {
             return;
         }
+        state.leaving.push(who);
+        drop(state);
         let range = LockRange {
             inode,
             owner,
@@ -276,6 +395,11 @@ impl Inner {
         if let Err(error) = self.names.unlock(range) {
             tracing::warn!("giving back the locks on file {inode}: {error}");
         }
-        self.waiters.kick();
+        let mut state = self.waiters.state();
+        if let Some(place) = state.leaving.iter().position(|one| *one == who) {
+            state.leaving.swap_remove(place);
+        }
+        drop(state);
+        self.waiters.kick(inode);
     }
 }

@@ -1,7 +1,7 @@
 //! Opening, flushing and closing files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, RwLock, TryLockError};
 
 use trireme::namespace::OpenFile;
 use trireme::{File, Times};
@@ -42,7 +42,7 @@ impl Inner {
         match self.open_now(request) {
             Ok(out) => {
                 if !reply.give(&out) {
-                    self.close(out.fh, None);
+                    self.close(out.fh);
                 }
             }
             Err(errno) => {
@@ -170,6 +170,7 @@ impl Inner {
             reading,
             no_atime: flags as i32 & libc::O_NOATIME != 0,
             locked: AtomicBool::new(false),
+            lost_one: Mutex::default(),
             resting: RwLock::new(false),
         });
         // Not before the opening can be seen: a fill that begins now looks for writers.
@@ -196,7 +197,7 @@ impl Inner {
                 bytes[..size_of::<EntryOut>()].copy_from_slice(entry.as_bytes());
                 bytes[size_of::<EntryOut>()..].copy_from_slice(out.as_bytes());
                 if !reply.bytes(&bytes) {
-                    self.close(out.fh, None);
+                    self.close(out.fh);
                     self.nodes.forget(entry.nodeid, 1);
                 }
             }
@@ -272,7 +273,9 @@ impl Inner {
                 Ok(())
             };
             self.unlock_all(handle.inode, what.lock_owner, false);
-            written.and(self.settle(&handle))
+            let settled = self.settle(&handle);
+            handle.loses_one();
+            written.and(settled)
         });
         reply.outcome(result);
     }
@@ -320,20 +323,16 @@ impl Inner {
             reply.error(libc::EINVAL);
             return;
         };
-        let flock = what.release_flags & abi::RELEASE_FLOCK_UNLOCK != 0;
-        self.close(what.fh, flock.then_some(what.lock_owner));
+        self.close(what.fh);
         reply.done();
     }
 
-    fn close(&self, fh: u64, flock_owner: Option<u64>) {
+    fn close(&self, fh: u64) {
         let Some(handle) = self.handles.remove(fh) else {
             return;
         };
         let inode = handle.inode;
         handle.behind.drain();
-        if let Some(owner) = flock_owner {
-            self.unlock_all(inode, owner, true);
-        }
         if handle.locked.load(Ordering::SeqCst) {
             self.unlock_opening(fh);
         }

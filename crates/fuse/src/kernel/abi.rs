@@ -168,7 +168,6 @@ pub const READ_LOCKOWNER: u32 = 1 << 1;
 pub const WRITE_CACHE: u32 = 1 << 0;
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub const OPEN_KILL_SUIDGID: u32 = 1;
-pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 pub const LK_FLOCK: u32 = 1;
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 pub const NOTIFY_STORE: i32 = 4;
