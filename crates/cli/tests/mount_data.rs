@@ -370,6 +370,119 @@ fn mapped_memory_is_written_back() {
     assert_eq!(std::fs::read(b.join("f")).unwrap()[5], 255);
 }
 
+/// Runs something that may never end, in which case the mount is taken away from under it.
+fn in_time(place: &Path, what: &str, act: impl FnOnce() + Send + 'static) {
+    let (done, wait) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        act();
+        let _ = done.send(());
+    });
+    if wait.recv_timeout(Duration::from_secs(60)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+    {
+        // Gives an error to whoever waits for an answer; else this process could not end, either.
+        let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::FORCE);
+        panic!("{what} does not end");
+    }
+    thread.join().unwrap();
+}
+
+/// The kernel does not write pages of a file while it waits for the answer to a cut: whoever answers must
+/// not wait for such a write.
+#[test]
+fn a_file_that_is_mapped_and_written_can_be_cut() {
+    let test = "a_file_that_is_mapped_and_written_can_be_cut";
+    let Some((sea, place, other)) = two(test, &[]) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        support::skip(test, "not root: a mount that hangs could not be taken away");
+        return;
+    }
+    let path = place.join("f");
+    in_time(&place, "cutting a mapped file", move || {
+        let page = 4096;
+        let file = open(&path);
+        // SAFETY: a fresh mapping; only pages that the file has at that moment are touched.
+        let map = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                4 * page,
+                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+                rustix::mm::MapFlags::SHARED,
+                &file,
+                0,
+            )
+            .unwrap()
+        };
+        let put = |offset: usize, byte: u8| {
+            // SAFETY: within the mapping, and within the file.
+            unsafe { map.cast::<u8>().add(offset).write_volatile(byte) };
+        };
+        for (round, size) in [3, 5000, 0, 4096, 8192, 12_288].into_iter().enumerate() {
+            file.set_len(4 * page as u64).unwrap();
+            put(0, 7);
+            put(page + 904, 8);
+            put(3 * page, 9);
+            match round % 3 {
+                0 => file.set_len(size).unwrap(),
+                1 => rustix::fs::truncate(&path, size).unwrap(),
+                _ => {
+                    OpenOptions::new()
+                        .write(true)
+                        .truncate(true)
+                        .open(&path)
+                        .unwrap();
+                    file.set_len(size).unwrap();
+                }
+            }
+            let kept = if round % 3 == 2 { 0 } else { size };
+            let mut bytes = vec![0; 4 * page];
+            let length = std::os::unix::fs::FileExt::read_at(&file, &mut bytes, 0).unwrap();
+            assert_eq!(length as u64, size, "round {round}");
+            for (offset, byte) in [(0, 7), (page + 904, 8), (3 * page, 9)] {
+                let there = if (offset as u64) < kept { byte } else { 0 };
+                assert_eq!(bytes[offset], there, "byte {offset} in round {round}");
+            }
+        }
+        // SAFETY: the whole mapping, which nobody uses after this.
+        unsafe { rustix::mm::munmap(map, 4 * page).unwrap() };
+    });
+    let cut = std::fs::read(other.join("f")).unwrap();
+    assert_eq!((cut.len(), cut[0], cut[4096 + 904]), (12_288, 0, 0));
+    sea.check();
+}
+
+#[test]
+fn two_who_share_a_flock_and_want_it_alone_get_it_in_turn() {
+    let test = "two_who_share_a_flock_and_want_it_alone_get_it_in_turn";
+    let Some((sea, a, b)) = two(test, &[]) else {
+        return;
+    };
+    use rustix::fs::{FlockOperation, flock};
+    for places in [[&a, &a], [&a, &b]] {
+        let files = places.map(|place| open(&place.join("f")));
+        for file in &files {
+            flock(file, FlockOperation::LockShared).unwrap();
+        }
+        let (got, wait) = std::sync::mpsc::channel();
+        let threads = files.map(|file| {
+            let got = got.clone();
+            std::thread::spawn(move || {
+                flock(&file, FlockOperation::LockExclusive).unwrap();
+                got.send(()).unwrap();
+                flock(&file, FlockOperation::Unlock).unwrap();
+            })
+        });
+        for _ in 0..2 {
+            wait.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+    sea.check();
+}
+
 #[test]
 fn programs_that_ask_are_told_to_move_much_at_a_time() {
     let Some((_sea, a, _)) = two("programs_that_ask_are_told_to_move_much_at_a_time", &[]) else {

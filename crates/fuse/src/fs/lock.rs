@@ -196,7 +196,14 @@ impl Inner {
             reply.outcome(result);
             return;
         }
-        match self.try_lock(&range, what.fh, wait) {
+        let result = self.try_lock(&range, what.fh, wait);
+        if range.flock && result == Err(libc::EAGAIN) {
+            // As on Linux: who asks for another kind of flock lets go of the one it has. Two who share a
+            // file and both want it alone would otherwise wait for each other for ever.
+            self.nodes.behind(range.inode).drain();
+            self.unlock_all(range.inode, range.owner, true);
+        }
+        match result {
             Err(libc::EAGAIN) if wait => {
                 let mut state = self.waiters.state();
                 state.waiting.push(Waiter {
