@@ -8,6 +8,9 @@ use mount_support::{open, shell, two, wait_until};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 use trireme_proto::message::meta::{Node, Place};
 
 #[test]
@@ -191,6 +194,98 @@ fn mapped_memory_is_written_back() {
     unsafe { rustix::mm::munmap(map, length).unwrap() };
     drop(file);
     assert_eq!(std::fs::read(b.join("f")).unwrap()[5], 255);
+}
+
+/// Runs something that may never end, in which case everybody who waits for the mount gets an error: else
+/// this process could not end, either. `umount -f` would wait as well.
+fn in_time(place: &Path, what: &str, act: impl FnOnce() + Send + 'static) {
+    let mount = rustix::fs::minor(rustix::fs::stat(place).unwrap().st_dev);
+    let (done, wait) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        act();
+        let _ = done.send(());
+    });
+    if wait.recv_timeout(Duration::from_mins(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+    {
+        let connections = Path::new("/sys/fs/fuse/connections");
+        let abort = connections.join(mount.to_string()).join("abort");
+        if !abort.exists() {
+            let mut command = Command::new("mount");
+            let _ = command
+                .args(["-t", "fusectl", "none"])
+                .arg(connections)
+                .status();
+        }
+        let _ = std::fs::write(abort, "1");
+        panic!("{what} does not end");
+    }
+    thread.join().unwrap();
+}
+
+/// The kernel does not write pages of a file while it waits for the answer to a cut: whoever answers must
+/// not wait for such a write.
+#[test]
+fn a_file_that_is_mapped_and_written_can_be_cut() {
+    let test = "a_file_that_is_mapped_and_written_can_be_cut";
+    let Some((sea, place, other)) = two(test, &[]) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        support::skip(test, "not root: a mount that hangs could not be taken away");
+        return;
+    }
+    let path = place.join("f");
+    in_time(&place, "cutting a mapped file", move || {
+        let page = 4096;
+        let file = open(&path);
+        // SAFETY: a fresh mapping; only pages that the file has at that moment are touched.
+        let map = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                4 * page,
+                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+                rustix::mm::MapFlags::SHARED,
+                &file,
+                0,
+            )
+            .unwrap()
+        };
+        let put = |offset: usize, byte: u8| {
+            // SAFETY: within the mapping, and within the file.
+            unsafe { map.cast::<u8>().add(offset).write_volatile(byte) };
+        };
+        for (round, size) in [3, 5000, 0, 4096, 8192, 12_288].into_iter().enumerate() {
+            file.set_len(4 * page as u64).unwrap();
+            put(0, 7);
+            put(page + 904, 8);
+            put(3 * page, 9);
+            match round % 3 {
+                0 => file.set_len(size).unwrap(),
+                1 => open(&path).set_len(size).unwrap(),
+                _ => {
+                    OpenOptions::new()
+                        .write(true)
+                        .truncate(true)
+                        .open(&path)
+                        .unwrap();
+                    file.set_len(size).unwrap();
+                }
+            }
+            let kept = if round % 3 == 2 { 0 } else { size };
+            let mut bytes = vec![0; 4 * page];
+            let length = file.read_at(&mut bytes, 0).unwrap();
+            assert_eq!(length as u64, size, "round {round}");
+            for (offset, byte) in [(0, 7), (page + 904, 8), (3 * page, 9)] {
+                let there = if (offset as u64) < kept { byte } else { 0 };
+                assert_eq!(bytes[offset], there, "byte {offset} in round {round}");
+            }
+        }
+        // SAFETY: the whole mapping, which nobody uses after this.
+        unsafe { rustix::mm::munmap(map, 4 * page).unwrap() };
+    });
+    let cut = std::fs::read(other.join("f")).unwrap();
+    assert_eq!((cut.len(), cut[0], cut[4096 + 904]), (12_288, 0, 0));
+    sea.check();
 }
 
 #[test]

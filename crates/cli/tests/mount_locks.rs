@@ -348,3 +348,33 @@ fn who_does_not_wait_is_refused_what_another_holds() {
     flock(&here, FlockOperation::NonBlockingLockExclusive).unwrap();
     fcntl_lock(&here, libc::F_WRLCK, 0, 1, false).unwrap();
 }
+
+#[test]
+fn two_who_share_a_flock_and_want_it_alone_get_it_in_turn() {
+    let test = "two_who_share_a_flock_and_want_it_alone_get_it_in_turn";
+    let Some((sea, a, b)) = two(test, &[]) else {
+        return;
+    };
+    for places in [[&a, &a], [&a, &b]] {
+        let files = places.map(|place| open(&place.join("f")));
+        for file in &files {
+            flock(file, FlockOperation::LockShared).unwrap();
+        }
+        let (got, wait) = std::sync::mpsc::channel();
+        let threads = files.map(|file| {
+            let got = got.clone();
+            std::thread::spawn(move || {
+                flock(&file, FlockOperation::LockExclusive).unwrap();
+                got.send(()).unwrap();
+                flock(&file, FlockOperation::Unlock).unwrap();
+            })
+        });
+        for _ in 0..2 {
+            wait.recv_timeout(Duration::from_mins(1)).unwrap();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+    sea.check();
+}

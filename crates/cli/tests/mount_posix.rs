@@ -82,7 +82,7 @@ const RULES: &[&str] = &[
     "hold h a rw,creat; ftruncate h 1048576; blocks a; pwrite h 524288 x; blocks a; fsync h; blocks a; fallocate h plain 0 65536; blocks a; fallocate h punch 0 32768; blocks a; drop h; blocks a; ls .; blocks a; truncate a 262144; blocks a; chmod a 600; blocks a; link a b; blocks b; truncate a 0; blocks a; put a x; blocks a",
     "hold h a w,creat; pwrite h 3145728 x; blocks a; pwrite h 0 y; blocks a; drop h; blocks a; hold h a rw; fallocate h keep 4194304 131072; blocks a; drop h; blocks a; put c hello; blocks c; put d x; hold k d rw; fallocate k zerokeep 0 8192; blocks d",
     // Extended attributes.
-    "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x",
+    "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x; setxattr a trusted. x; setxattr a security. x; getxattr a trusted.; delxattr a security.; setxattr a trusted.x y; getxattr a trusted.x",
     "put a x; chmod a 600; setxattr a user.one 1; setxattr a trusted.t 1; as 1001 1001; getxattr a user.one; setxattr a user.two x; listxattr a; getxattr a trusted.t; setxattr a trusted.u x; as 0 0; listxattr a; symlink a l; setxattr l user.x y; mkdir d 755; setxattr d user.x y; getxattr d user.x; mknod f fifo 644; setxattr f user.x y",
     // File capabilities go when a file is written, cut or given away, by whomever.
     "put a x; setcap a; hascap a; append a y; hascap a; setcap a; hold h a w; write h z; hascap a; setcap a; hascap a; write h q; hascap a; drop h; hold h a w; write h z; setcap a; drop h; hascap a; put a new; hascap a",
@@ -119,6 +119,8 @@ const RULES: &[&str] = &[
     "hold h a w,creat; write h x; utimens a 1000 2000; times a; drop h; times a; hold h a w; utimens a 1000 2000; drop h; times a; hold h a w; write h y; utimens a 1 2; mark a; write h z; since a; drop h; since a",
     // Locks of flock, two openings of one file.
     "put a x; hold h a r; hold k a r; flock h ex; flock k sh; flock h sh; flock k sh; flock k ex; flock h un; flock k ex; flock h sh",
+    // Who asks for another kind of lock has lost the one it had, also when it does not get it.
+    "put a x; hold h a r; hold k a r; hold m a r; flock h sh; flock k sh; flock h ex; flock k ex; flock h sh; flock k sh; flock m ex; flock h sh; flock k un; flock m sh; flock h ex; flock m ex",
 ];
 
 /// What each call does to the three times of a file or of the directory it works in: mark, act, see.
@@ -171,6 +173,31 @@ const TIMES: &[(&str, &str, &str)] = &[
     ("put a x; hold h a rw", "a", "pwrite h 0 z"),
     ("put a x; hold h a rw; pwrite h 0 y", "a", "drop h"),
     ("put a x; hold h a rw; pwrite h 0 y; fsync h", "a", "drop h"),
+    // The time of a write is that of the write, whatever comes after it.
+    ("put a x; hold h a rw; pwrite h 0 y", "a", "chmod a 600"),
+    ("put a x; hold h a w; pwrite h 0 y", "a", "fchmod h 600"),
+    ("put a x; hold h a w; pwrite h 0 y", "a", "chown a 1001 -1"),
+    ("put a x; hold h a rw; pwrite h 0 y", "a", "link a b"),
+    (
+        "put a x; hold h a w; pwrite h 0 y",
+        "a",
+        "setxattr a user.x y",
+    ),
+    (
+        "put a x; hold h a w; pwrite h 0 y",
+        "a",
+        "rename a b; rename b a",
+    ),
+    (
+        "put a x; hold h a w; pwrite h 0 y; chmod a 600",
+        "a",
+        "drop h",
+    ),
+    (
+        "put a x; hold h a rw; fallocate h plain 0 9000",
+        "a",
+        "chmod a 600",
+    ),
     ("put a x; hold h a rw", "a", "pread h 0 1"),
     ("put a x; hold h a rw", "a", "ftruncate h 7"),
     ("put a x; hold h a rw", "a", "fallocate h plain 0 100"),

@@ -34,12 +34,13 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// A lock of somebody else that is in the way.
+    /// The first lock of somebody else that is in the way.
     pub fn conflict(&self, client: u64, range: &LockRange) -> Option<LockRange> {
         let held = self.by_inode.get(&range.inode)?;
         held.iter()
-            .find(|held| held.in_the_way(client, range))
+            .filter(|held| held.in_the_way(client, range))
             .map(|held| held.range)
+            .min_by_key(|range| range.start)
     }
 
     /// The client and owner of a lock that is in the way.
@@ -199,6 +200,16 @@ mod tests {
                 prop_assert!(locks.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn who_asks_is_told_of_the_first_lock_in_the_way() {
+        let mut locks = Locks::default();
+        let (second, first) = (range(1, 6, 2, true), range(2, 1, 2, false));
+        locks.lock(1, second).unwrap();
+        locks.lock(1, first).unwrap();
+        assert_eq!(locks.conflict(2, &range(1, 0, SPACE, true)), Some(first));
+        assert_eq!(locks.conflict(2, &range(1, 0, SPACE, false)), Some(second));
     }
 
     #[test]

@@ -55,6 +55,14 @@ impl Inner {
     /// Makes an entry right that the manager cannot know all of: the size of a file that is being
     /// written, and what this mount has not reported yet.
     pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
+        if self.complete_but_pages(entry)? {
+            self.drop_cached(entry.attr.inode, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// The same, but pages of what the file was before stay: true when the caller must drop them.
+    fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<bool> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();
@@ -72,9 +80,9 @@ impl Inner {
                 .complete_with(entry, &grant)
                 .map_err(|error| library_errno(&error))?;
         }
-        self.notice(&entry.attr);
+        let outdated = self.outdates_pages(&entry.attr);
         self.nodes.overlay(&mut entry.attr);
-        Ok(())
+        Ok(outdated)
     }
 
     fn whole_entry(&self, inode: u64) -> Outcome<Entry> {
@@ -159,11 +167,25 @@ impl Inner {
     }
 
     pub(super) fn setattr(&self, request: &Request<'_>, reply: Reply) {
-        let result = self.setattr_now(request);
-        reply.result(result.map(|entry| self.attr_reply(entry.attr)));
+        let (entry, outdated) = match self.setattr_now(request) {
+            Ok(done) => done,
+            Err(errno) => {
+                reply.error(errno);
+                return;
+            }
+        };
+        let inode = entry.attr.inode;
+        let answer = self.attr_reply(entry.attr);
+        // While a file is being cut the kernel sends no writes of its pages, and to drop one that was
+        // written through a mapping is to wait for its write: only once the answer is there.
+        reply.give(&answer);
+        if outdated {
+            self.drop_cached(inode, 0, 0);
+        }
     }
 
-    fn setattr_now(&self, request: &Request<'_>) -> Outcome<Entry> {
+    /// What it is like then, and whether pages of what it was before are still to be dropped.
+    fn setattr_now(&self, request: &Request<'_>) -> Outcome<(Entry, bool)> {
         let what = request.arguments::<SetattrIn>()?;
         let inode = request.header.nodeid;
         let has = |bit| what.valid & bit != 0;
@@ -220,8 +242,12 @@ impl Inner {
         }
         let mut entry = result.ok_or(libc::EINVAL)?;
         self.nodes.note(&entry, 0);
+        if has(set::SIZE) {
+            let outdated = self.complete_but_pages(&mut entry)?;
+            return Ok((entry, outdated));
+        }
         self.complete(&mut entry)?;
-        Ok(entry)
+        Ok((entry, false))
     }
 
     fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {

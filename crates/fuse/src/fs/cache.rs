@@ -47,7 +47,7 @@ impl Inner {
     }
 
     /// The kernel forgets a part of a file's bytes; `length` 0 means to the end. Never called from what
-    /// answers a read: it waits for those.
+    /// answers a read or a cut: it waits for those.
     pub(super) fn drop_cached(&self, inode: u64, offset: u64, length: u64) {
         self.stop_refill(inode);
         if let Some(notifier) = self.notifier.get() {
@@ -57,8 +57,15 @@ impl Inner {
 
     /// The kernel is about to hear of these attributes: pages of what the file was before must go.
     pub(super) fn notice(&self, attr: &Attr) {
+        if self.outdates_pages(attr) {
+            self.drop_cached(attr.inode, 0, 0);
+        }
+    }
+
+    /// Whether there are such pages, for somebody who drops them at a better moment.
+    pub(super) fn outdates_pages(&self, attr: &Attr) -> bool {
         if attr.kind != Kind::File {
-            return;
+            return false;
         }
         let now = version(attr);
         let outdated = self.nodes.with(attr.inode, |node| {
@@ -70,9 +77,7 @@ impl Inner {
             }
             outdated
         });
-        if outdated == Some(true) {
-            self.drop_cached(attr.inode, 0, 0);
-        }
+        outdated == Some(true)
     }
 
     /// Nobody asks for the attributes of a file that is only read, so what others wrote to it would not be

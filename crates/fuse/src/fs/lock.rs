@@ -272,7 +272,14 @@ impl Inner {
             if self.is_heir(range, *fh, asking.since) {
                 return None;
             }
-            match self.try_lock(range, *fh, *want == Want::Lock) {
+            let result = self.try_lock(range, *fh, *want == Want::Lock);
+            if range.flock && result == Err(libc::EAGAIN) {
+                // As on Linux: who asks for another kind of flock lets go of the one it has. Two who share a
+                // file and both want it alone would otherwise wait for each other for ever.
+                self.nodes.behind(range.inode).drain();
+                self.unlock_all(range.inode, range.owner, true);
+            }
+            match result {
                 Err(libc::EAGAIN) if *want == Want::Lock => return None,
                 Err(libc::EAGAIN) => {}
                 result => return Some(result.map(|()| None)),

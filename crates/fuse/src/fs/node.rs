@@ -201,11 +201,9 @@ impl Nodes {
     /// Puts what the manager does not know yet over what it said.
     pub fn overlay(&self, attr: &mut Attr) {
         self.with(attr.inode, |node| {
-            if let Some(written) = node.written
-                && written > attr.ctime
-            {
-                attr.mtime = written;
-                attr.ctime = written;
+            if let Some(written) = node.written {
+                attr.mtime = written.or_later_write(attr.mtime, attr.ctime);
+                attr.ctime = attr.ctime.max(written);
             }
             if let Some(accessed) = node.accessed {
                 attr.atime = attr.atime.max(accessed);

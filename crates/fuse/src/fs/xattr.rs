@@ -107,9 +107,12 @@ impl Inner {
     }
 }
 
-/// Of the kernel's own attributes only access control lists are kept.
+/// Of the kernel's own attributes only access control lists are kept. A class alone is no name, which the
+/// kernel leaves to us.
 fn supported(name: &[u8]) -> Outcome<()> {
-    if name.starts_with(b"system.") && !acl::is_list(name) {
+    if matches!(name, b"trusted." | b"security.") {
+        Err(libc::EINVAL)
+    } else if name.starts_with(b"system.") && !acl::is_list(name) {
         Err(libc::EOPNOTSUPP)
     } else {
         Ok(())

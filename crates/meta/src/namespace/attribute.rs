@@ -139,7 +139,7 @@ pub fn written(txn: &mut Txn<'_>, id: u64, what: &Written) -> Result<Inode, Fail
     if what.stamp {
         // A clock that runs ahead of this one must not date files into the future.
         let when = what.when.map_or(txn.now, |when| when.min(txn.now));
-        node.mtime = when;
+        node.mtime = when.or_later_write(node.mtime, node.ctime);
         node.ctime = node.ctime.max(when);
         if !what.writer.is_root() {
             node.mode = without_set_id(&what.writer, &node);

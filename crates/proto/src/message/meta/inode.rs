@@ -15,6 +15,19 @@ pub struct Time {
     pub nanos: u32,
 }
 
+impl Time {
+    /// What the time of content becomes when one hears late of a write at this time: a later write or cut
+    /// that was heard of before counts. A time beyond that of the inode was set by hand, before the write.
+    #[must_use]
+    pub fn or_later_write(self, mtime: Self, ctime: Self) -> Self {
+        if self < mtime && mtime <= ctime {
+            mtime
+        } else {
+            self
+        }
+    }
+}
+
 /// What an inode is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
