@@ -118,6 +118,8 @@ fn serve(context: &Context, args: &Args) -> anyhow::Result<()> {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(level)
         .with_writer(std::io::stderr)
+        // It would panic where the log's disk is full.
+        .log_internal_errors(false)
         .try_init();
     let cluster = context.connect()?;
     let mount = Mount::start(&cluster, &args.dir, options(args))

@@ -111,6 +111,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would complain on the standard error output that this cannot be written, and panic there: a
+        // server whose disk is full goes on without its log.
+        .log_internal_errors(false)
         .init();
     match &args.role {
         Role::Meta(meta) => {
