@@ -422,7 +422,7 @@ fn a_full_disk_of_the_manager_is_enospc_loses_nothing_and_passes() {
     };
     let filler = small.at.join("filler");
     // Nor can what goes wrong then be logged.
-    std::os::unix::fs::symlink(small.at.join("log"), dir.path().join("meta.log")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", dir.path().join("meta.log")).unwrap();
     let world = world_in(dir, 1);
     let options = Options {
         deadline: Duration::from_secs(5),
