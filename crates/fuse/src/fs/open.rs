@@ -184,6 +184,11 @@ impl Inner {
         }
     }
 
+    /// The same for a file that has no bytes to read yet.
+    pub(super) fn keep_new(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
+        self.keep(inode, file, flags, uid, Reading::default())
+    }
+
     pub(super) fn create(&self, request: &Request<'_>, reply: Reply) {
         let created = self.create_now(request);
         self.reply_created(reply, created);
@@ -231,13 +236,7 @@ impl Inner {
             entry = self.entry_of(inode)?;
         }
         let told = self.tell(entry)?;
-        let out = self.keep(
-            inode,
-            file,
-            what.flags,
-            request.header.uid,
-            Reading::default(),
-        );
+        let out = self.keep_new(inode, file, what.flags, request.header.uid);
         Ok((told, out))
     }
 

@@ -4,7 +4,6 @@ use trireme::File;
 use trireme_proto::message::meta::Place;
 
 use super::open::access;
-use super::reader::Reading;
 use super::{Inner, Outcome, errno, library_errno};
 use crate::kernel::abi::{CreateIn, EntryOut, OpenOut};
 use crate::kernel::{Reply, Request};
@@ -29,13 +28,7 @@ impl Inner {
         let inode = entry.attr.inode;
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
         let told = self.tell(entry)?;
-        let out = self.keep(
-            inode,
-            file,
-            what.flags,
-            request.header.uid,
-            Reading::default(),
-        );
+        let out = self.keep_new(inode, file, what.flags, request.header.uid);
         Ok((told, out))
     }
 }
