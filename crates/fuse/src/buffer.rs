@@ -4,6 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 const PAGE: usize = 4096;
 
+/// Buffers that are kept for later, at most: as many as threads that stay.
+const KEPT: usize = 8;
+
 /// Buffers that nobody uses. The last one that was used is the next: it is still in the processor's cache.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
@@ -17,6 +20,10 @@ pub(crate) fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -
     }
     let start = buffer.as_ptr().align_offset(PAGE);
     let result = work(&mut buffer[start..start + length]);
-    free().push(buffer);
+    let mut free = free();
+    if free.len() < KEPT {
+        free.push(buffer);
+    }
+    drop(free);
     result
 }

@@ -276,8 +276,7 @@ impl Inner {
             if range.flock && result == Err(libc::EAGAIN) {
                 // As on Linux: who asks for another kind of flock lets go of the one it has. Two who share a
                 // file and both want it alone would otherwise wait for each other for ever.
-                self.nodes.behind(range.inode).drain();
-                self.unlock_all(range.inode, range.owner, true);
+                self.let_go_of_flock(range);
             }
             match result {
                 Err(libc::EAGAIN) if *want == Want::Lock => return None,
@@ -363,6 +362,15 @@ impl Inner {
             Err(errno) => {
                 reply.error(errno);
             }
+        }
+    }
+
+    /// Only who has one waits for its writes: this may run in the one thread that asks for all who wait.
+    fn let_go_of_flock(&self, range: &LockRange) {
+        let has = self.waiters.state().owners.contains_key(&owner_of(range));
+        if has {
+            self.nodes.behind(range.inode).drain();
+            self.unlock_all(range.inode, range.owner, true);
         }
     }
 
