@@ -6,6 +6,9 @@
 //! next is run on top of it, and the one after that gathers: the busier, the larger, and nobody waits for
 //! a timer. Should a commit fail, what was run on top of it is run again without it.
 //!
+//! A transaction that need not be safe from a power cut before it is answered, and that finds nothing else
+//! under way, is run and committed by the thread that brings it: waking another one costs more than that.
+//!
 //! Over an engine that others write to as well, one batch comes after the other. A conflict (somebody
 //! else wrote) runs the whole batch again, which is why a transaction is a function that may be called
 //! more than once.
@@ -68,9 +71,10 @@ where
     }
 }
 
-#[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Box<dyn Job>>,
+    /// The turn to run transactions, while nobody has it.
+    turn: Option<Ahead>,
     stop: bool,
     /// A batch that was run, for the thread that commits.
     handed: Option<Handed>,
@@ -80,6 +84,28 @@ struct Waiting {
     committed: Option<Result<(), Failure>>,
     /// Nothing will be handed over any more.
     over: bool,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting {
+            jobs: VecDeque::new(),
+            turn: Some(Ahead::default()),
+            stop: false,
+            handed: None,
+            committing: false,
+            committed: None,
+            over: false,
+        }
+    }
+}
+
+impl Waiting {
+    /// The turn, for a soft transaction that nothing comes before or has to be told first.
+    fn turn_at_once(&mut self) -> Option<Ahead> {
+        let quiet = self.jobs.is_empty() && !self.committing && self.committed.is_none();
+        self.turn.take_if(|ahead| quiet && !ahead.is_overdue())
+    }
 }
 
 struct Handed {
@@ -131,7 +157,7 @@ impl Queue {
         Self { shared, threads }
     }
 
-    /// Queues a transaction; `done` is called on the queue's thread once it is durable or failed,
+    /// Queues a transaction; `done` is called on one of the queue's threads once it is durable or failed,
     /// and must not block.
     pub fn submit<T: Send + 'static>(
         &self,
@@ -141,7 +167,8 @@ impl Queue {
         self.submit_as(false, body, done);
     }
 
-    /// The same; when `soft`, the answer may come before the change is safe from a power cut.
+    /// The same; when `soft`, the answer may come before the change is safe from a power cut, and all of it
+    /// may happen before this returns.
     pub fn submit_as<T: Send + 'static>(
         &self,
         soft: bool,
@@ -158,6 +185,14 @@ impl Queue {
         if waiting.stop {
             drop(waiting);
             job.finish(Some(&stopped()));
+            return;
+        }
+        if soft
+            && self.shared.cache.is_exclusive()
+            && let Some(ahead) = waiting.turn_at_once()
+        {
+            drop(waiting);
+            self.shared.run_here(ahead, job);
             return;
         }
         waiting.jobs.push_back(job);
@@ -207,6 +242,37 @@ impl Shared {
     fn most(&self) -> usize {
         BATCH_LIMIT.min((self.cache.engine().limits().writes / TXN_WRITES).max(1))
     }
+
+    /// Runs and commits one transaction on the thread that brought it.
+    fn run_here(&self, ahead: Ahead, job: Box<dyn Job>) {
+        let mut turn = Turn {
+            shared: self,
+            ahead,
+        };
+        let mut jobs = vec![job];
+        let batch = run(self, &mut jobs, None);
+        hand_over(self, &mut turn.ahead, batch, jobs);
+    }
+}
+
+/// The turn of a thread that is not the queue's own: goes back when it is dropped, after a panic as well.
+struct Turn<'a> {
+    shared: &'a Shared,
+    ahead: Ahead,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.shared.waiting();
+        // Whoever sleeps without knowing of soft commits must learn when they have to be durable.
+        let news = !waiting.jobs.is_empty() || waiting.stop || self.ahead.is_first;
+        self.ahead.is_first = false;
+        waiting.turn = Some(std::mem::take(&mut self.ahead));
+        drop(waiting);
+        if news {
+            self.shared.arrived.notify_one();
+        }
+    }
 }
 
 /// What the thread that runs knows of the commits so far.
@@ -220,18 +286,25 @@ struct Ahead {
     commit: Option<Arc<Commit>>,
     /// Soft commits were to become durable because the queue stops.
     last: bool,
+    /// The last soft commit is the first one of those that are not durable yet.
+    is_first: bool,
 }
 
 impl Ahead {
     /// Whether a batch may be answered before it is durable.
     fn allows_soft(&self, jobs: &[Box<dyn Job>]) -> bool {
-        let overdue = self.left().is_some_and(|left| left.is_zero());
-        !overdue && !jobs.is_empty() && jobs.iter().all(|job| job.is_soft())
+        !self.is_overdue() && !jobs.is_empty() && jobs.iter().all(|job| job.is_soft())
+    }
+
+    /// Whether soft commits should be durable by now.
+    fn is_overdue(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
     }
 
     fn begun(&mut self, soft: bool) {
         self.before = self.soft_since;
         self.soft_since = self.before.or(Some(Instant::now())).filter(|_| soft);
+        self.is_first = soft && self.before.is_none();
     }
 
     /// The commit has ended. Gives whether it failed.
@@ -255,47 +328,52 @@ impl Ahead {
 }
 
 fn run_batches(shared: &Shared) {
-    let mut ahead = Ahead::default();
     let most = shared.most();
-    while let Some(mut jobs) = next_jobs(shared, &mut ahead, most) {
-        if !shared.cache.is_exclusive() {
+    while let Some((mut ahead, mut jobs)) = next_jobs(shared, most) {
+        if shared.cache.is_exclusive() {
+            let mut batch = run(shared, &mut jobs, ahead.commit.clone());
+            if wait_for_commit(shared, &mut ahead) {
+                batch = run(shared, &mut jobs, None);
+            }
+            hand_over(shared, &mut ahead, batch, jobs);
+        } else {
             let soft = ahead.allows_soft(&jobs);
             let owed = ahead.soft_since.is_some();
             ahead.begun(soft);
             let result = commit(shared, &mut jobs, soft, owed);
             finish(jobs, result.as_ref().err());
             ahead.ended(result);
-            continue;
         }
-        let mut batch = run(shared, &mut jobs, ahead.commit.clone());
-        if wait_for_commit(shared, &mut ahead) {
-            batch = run(shared, &mut jobs, None);
-        }
-        hand_over(shared, &mut ahead, batch, jobs);
+        shared.waiting().turn = Some(ahead);
     }
     shared.waiting().over = true;
     shared.handed.notify_all();
 }
 
-/// Waits for jobs, or until soft commits must become durable, which needs none; `None`: it is over.
-fn next_jobs(shared: &Shared, ahead: &mut Ahead, most: usize) -> Option<Vec<Box<dyn Job>>> {
+/// Waits for the turn and for jobs, or until soft commits must become durable, which needs none; `None`: it
+/// is over.
+fn next_jobs(shared: &Shared, most: usize) -> Option<(Ahead, Vec<Box<dyn Job>>)> {
     let mut waiting = shared.waiting();
     loop {
-        if !waiting.jobs.is_empty() {
-            let count = waiting.jobs.len().min(most);
-            return Some(waiting.jobs.drain(..count).collect());
-        }
-        if let Some(result) = waiting.committed.take() {
-            ahead.ended(result);
-        }
-        let left = ahead.left().filter(|_| !waiting.committing);
-        if waiting.stop && !waiting.committing {
-            let owed = left.is_some() && !ahead.last;
-            ahead.last = true;
-            return owed.then(Vec::new);
-        }
-        if left.is_some_and(|left| left.is_zero()) {
-            return Some(Vec::new());
+        let mut left = None;
+        if let Some(mut ahead) = waiting.turn.take() {
+            if !waiting.jobs.is_empty() {
+                let count = waiting.jobs.len().min(most);
+                return Some((ahead, waiting.jobs.drain(..count).collect()));
+            }
+            if let Some(result) = waiting.committed.take() {
+                ahead.ended(result);
+            }
+            left = ahead.left().filter(|_| !waiting.committing);
+            if waiting.stop && !waiting.committing {
+                let owed = left.is_some() && !ahead.last;
+                ahead.last = true;
+                return owed.then(|| (ahead, Vec::new()));
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Some((ahead, Vec::new()));
+            }
+            waiting.turn = Some(ahead);
         }
         waiting = if let Some(left) = left {
             let waited = shared.arrived.wait_timeout(waiting, left);

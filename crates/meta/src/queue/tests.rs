@@ -1,4 +1,5 @@
-//! One batch is committed while the next is run on top of it; what a failed commit does to that.
+//! One batch is committed while the next is run on top of it; what a failed commit does to that; who runs
+//! what need not be durable at once.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,8 @@ use trireme_proto::message::meta::Time;
 /// An engine of one's own whose commits wait to be told how they end.
 struct Gate {
     memory: Memory,
-    began: Sender<()>,
+    /// Says of each commit whether it is soft.
+    began: Sender<bool>,
     verdicts: Mutex<Receiver<bool>>,
 }
 
@@ -44,7 +46,7 @@ impl Engine for Gate {
     }
 
     fn commit(&self, commit: &Commit) -> Result<Outcome, EngineError> {
-        let _ = self.began.send(());
+        let _ = self.began.send(commit.soft);
         if self.verdicts.lock().unwrap().recv().unwrap_or(false) {
             return self.memory.commit(commit);
         }
@@ -60,7 +62,7 @@ impl Engine for Gate {
 type Found = (Vec<u8>, usize);
 
 struct Bench {
-    began: Receiver<()>,
+    began: Receiver<bool>,
     verdict: Sender<bool>,
     ran: Receiver<(&'static str, Found)>,
     tell: Sender<(&'static str, Found)>,
@@ -98,8 +100,13 @@ impl Bench {
 
     /// Appends its name to what is under one key, and adds a key of its own.
     fn submit(&self, name: &'static str) {
+        self.submit_as(false, name);
+    }
+
+    fn submit_as(&self, soft: bool, name: &'static str) {
         let (tell, finish) = (self.tell.clone(), self.finish.clone());
-        self.queue.submit(
+        self.queue.submit_as(
+            soft,
             move |txn: &mut Txn<'_>| {
                 let mut all = txn
                     .bytes(b"all")?
@@ -175,4 +182,66 @@ fn what_was_run_on_top_of_a_failed_commit_is_run_again_without_it() {
     bench.heard("c", true);
     bench.end(true);
     bench.heard("d", true);
+}
+
+#[test]
+fn soft_changes_are_made_where_they_come_from_and_durable_after_a_while() {
+    let bench = Bench::new();
+    for (name, before) in [("a", ""), ("b", "a")] {
+        bench.verdict.send(true).unwrap();
+        bench.submit_as(true, name);
+        // All of it has happened already.
+        assert!(matches!(bench.done.try_recv(), Ok((who, Ok(()))) if who == name));
+        bench.saw(name, before, before.len());
+        assert!(next(&bench.began), "{name} need not be durable");
+    }
+    assert!(!next(&bench.began), "nobody asked, but it was time");
+    bench.verdict.send(true).unwrap();
+    bench.submit("c");
+    bench.saw("c", "ab", 2);
+    bench.end(true);
+    bench.heard("c", true);
+}
+
+#[test]
+fn what_comes_while_a_soft_change_is_made_elsewhere_has_its_turn_afterwards() {
+    let bench = Bench::new();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            bench.queue.submit_as(
+                true,
+                |txn| {
+                    txn.put_bytes(b"all".to_vec(), b"a".as_slice().into());
+                    Ok(())
+                },
+                |_| (),
+            );
+        });
+        assert!(next(&bench.began), "the soft one");
+        bench.submit_as(true, "b");
+        bench.submit("c");
+        assert!(bench.ran.try_recv().is_err() && !first.is_finished());
+        bench.verdict.send(true).unwrap();
+    });
+    bench.saw("b", "a", 0);
+    bench.end(true);
+    bench.heard("b", true);
+    bench.saw("c", "ab", 1);
+    bench.end(true);
+    bench.heard("c", true);
+}
+
+#[test]
+fn a_soft_change_that_panics_keeps_nobody_from_the_next() {
+    let bench = Bench::new();
+    std::thread::scope(|scope| {
+        let broken = scope.spawn(|| {
+            let body = |_: &mut Txn<'_>| -> Result<(), Failure> { panic!("as it should") };
+            bench.queue.submit_as(true, body, |_| ());
+        });
+        assert!(broken.join().is_err());
+    });
+    bench.verdict.send(true).unwrap();
+    bench.submit_as(true, "a");
+    bench.heard("a", true);
 }
