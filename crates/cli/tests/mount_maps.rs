@@ -73,11 +73,12 @@ fn what_was_written_through_a_mapping_is_no_hole() {
             )
             .unwrap()
         };
+        // Not later: the kernel writes its pages when a file is opened.
+        let other = File::open(place.join("f")).unwrap();
         let data = |file: &File| seek(file, SeekFrom::Data(0)).map(|at| at as usize);
         assert_eq!(data(&file), Err(rustix::io::Errno::NXIO));
         // SAFETY: within the mapping, and within the file.
         unsafe { map.cast::<u8>().add(written).write_volatile(7) };
-        let other = File::open(place.join("f")).unwrap();
         for file in [&other, &file] {
             assert_eq!(data(file), Ok(written), "{options:?}");
         }
