@@ -321,6 +321,38 @@ impl Drop for Small {
 }
 
 #[test]
+fn the_space_of_a_removed_file_comes_back_while_its_last_user_is_idle() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_small) = Small::mount(dir.path().join("io0"), 64) else {
+        support::skip("idle user", "mounting a small file system needs root");
+        return;
+    };
+    let world = world_in(dir, 1);
+    let cluster = world.client();
+    let data = Random::new(5).bytes(1 << 20);
+    let file = cluster.create("/large").unwrap();
+    for piece in 0..40 {
+        file.write_at(&data, piece << 20).unwrap();
+    }
+    drop(file);
+    cluster.namespace().unlink("/large").unwrap();
+    let free = || {
+        let status = cluster.status().unwrap();
+        status[0].space.as_ref().map_or(0, |space| space.1)
+    };
+    let begin = Instant::now();
+    while free() < 45 << 20 {
+        let waited = begin.elapsed();
+        assert!(
+            waited < Duration::from_secs(30),
+            "{} bytes are free",
+            free()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_full_disk_is_enospc_to_the_writer_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let Some(small) = Small::mount(dir.path().join("io1"), 64) else {

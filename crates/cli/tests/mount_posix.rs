@@ -32,6 +32,8 @@ const RULES: &[&str] = &[
     // Set-id bits.
     "put a x; chmod a 6777; stat a; as 1001 1001; append a y; as 0 0; stat a; chmod a 6777; append a z; stat a; chown a 1001 1001; stat a; chmod a 2767; as 1002 1002; append a q; stat a",
     "put a x; chown a 1001 1001; chmod a 6755; as 1001 1001; truncate a 0; stat a; chmod a 6755; chown a -1 1001; stat a; chmod a 4644; stat a; chown a -1 -1; stat a; chmod a 2755; stat a",
+    // Who cuts a file that is open is known by the call, not by the opening.
+    "put a xyz; chmod a 6777; as 1001 1001; hold h a w; ftruncate h 2; stat a; as 0 0; chmod a 6777; hold k a rw; ftruncate k 1; stat a; as 1001 1001; ftruncate k 1; stat a; as 0 0; chmod a 6777; as 1001 1001; open a w,trunc 0; stat a; as 0 0; chmod a 2767; as 1001 1001; ftruncate h 5; stat a; as 0 0; chmod a 2767; as 1001 0; ftruncate h 5; stat a; as 0 0; chmod a 7666; chown a 1001 1001; chmod a 7666; as 1001 1001; ftruncate h 9; stat a",
     "put a x; chown a 1001 1005; as 1001 1001; chmod a 2755; stat a; as 1001 1001 1005; chmod a 2755; stat a; chown a -1 1005; chown a -1 1006; chown a 1002 -1; stat a",
     "mkdir d 2777; chown d 0 1009; chmod d 2777; as 1001 1001; put d/a x; mkdir d/e 755; mknod d/r file 2755; stat d/a; stat d/e; stat d/r; open d/n w,creat 2775; stat d/n",
     // Names.
@@ -83,6 +85,7 @@ const RULES: &[&str] = &[
     "hold h a w,creat; pwrite h 3145728 x; blocks a; pwrite h 0 y; blocks a; drop h; blocks a; hold h a rw; fallocate h keep 4194304 131072; blocks a; drop h; blocks a; put c hello; blocks c; put d x; hold k d rw; fallocate k zerokeep 0 8192; blocks d",
     // Extended attributes.
     "put a x; setxattr a user.one 1; getxattr a user.one; setxattr a user.one 22; getxattr a user.one; getxattr a user.one 1; getxattr a user.one 0; setxattr a user.one 3 create; setxattr a user.two 2 replace; setxattr a user.two 2 create; listxattr a; delxattr a user.one; delxattr a user.one; listxattr a; getxattr a user.none; setxattr a bad.name x; setxattr a user. x; setxattr a trusted. x; setxattr a security. x; getxattr a trusted.; delxattr a security.; setxattr a trusted.x y; getxattr a trusted.x",
+    "put a x; setxattr a user.one 1 both; listxattr a; setxattr a user.one 1; setxattr a user.one 2 both; getxattr a user.one; setxattr a bad.name x both; setxattr a system.x y both",
     "put a x; chmod a 600; setxattr a user.one 1; setxattr a trusted.t 1; as 1001 1001; getxattr a user.one; setxattr a user.two x; listxattr a; getxattr a trusted.t; setxattr a trusted.u x; as 0 0; listxattr a; symlink a l; setxattr l user.x y; mkdir d 755; setxattr d user.x y; getxattr d user.x; mknod f fifo 644; setxattr f user.x y",
     // File capabilities go when a file is written, cut or given away, by whomever.
     "put a x; setcap a; hascap a; append a y; hascap a; setcap a; hold h a w; write h z; hascap a; setcap a; hascap a; write h q; hascap a; drop h; hold h a w; write h z; setcap a; drop h; hascap a; put a new; hascap a",

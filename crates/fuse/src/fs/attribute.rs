@@ -218,6 +218,12 @@ impl Inner {
         if result.is_none() && change == SetAttr::default() {
             change.strip_set_id = true;
         }
+        // Who cuts a file through an opening does so by the right of the opening, not of who it is: the
+        // manager cannot tell that it is nobody who may leave set-id bits behind.
+        if has(set::KILL_SUIDGID) {
+            let attr = result.as_ref().map(|entry| entry.attr.mode);
+            change.strip_set_id |= attr.is_none_or(|mode| mode & 0o6000 != 0);
+        }
         if result.is_none() || change != SetAttr::default() {
             let question = meta::Request::SetAttr {
                 place: Place::inode(inode),

@@ -87,13 +87,15 @@ impl Inner {
                 return;
             }
         };
+        // Pages of a mapping come through the opening that it was made by, whatever that is otherwise.
+        let from_cache = what.write_flags & abi::WRITE_CACHE != 0;
         // Openings that read through the page cache must not find old bytes there after the answer.
         let watched = handle.direct
             && self.nodes.with(handle.inode, |node| node.cached_opens > 0) == Some(true);
         let may_wait = !handle.prompt
             && !watched
             && (data.len() >= behind::LONG || writing.is_rest)
-            && what.write_flags & abi::WRITE_CACHE == 0;
+            && !from_cache;
         let early = may_wait.then(|| self.early.take()).flatten();
         let mut reply = Some(reply);
         if early.is_some()
@@ -105,14 +107,15 @@ impl Inner {
         drop(awake);
         let result = result.map_err(|error| library_errno(&error));
         if result.is_ok() {
-            self.note_time(&handle, what.offset, data.len() as u64);
+            self.note_time(&handle, what.offset, data.len() as u64, from_cache);
         }
         match (&reply, result) {
             (None, Err(errno)) => writing.failed(errno),
             // Before the kernel is told to forget: it waits for reads, which wait for this.
             _ => drop(writing),
         }
-        if result.is_ok() {
+        // The kernel has what it sends from its pages, and would wait for the answer before it forgot them.
+        if result.is_ok() && !from_cache {
             self.forget_cached(&handle, what.offset, data.len() as u64);
         }
         if let Some(reply) = reply {
@@ -122,15 +125,15 @@ impl Inner {
 
     /// Bytes of a file changed.
     pub(super) fn note_written(&self, handle: &Handle, offset: u64, length: u64) {
-        self.note_time(handle, offset, length);
+        self.note_time(handle, offset, length, false);
         self.forget_cached(handle, offset, length);
     }
 
-    fn note_time(&self, handle: &Handle, offset: u64, length: u64) {
+    fn note_time(&self, handle: &Handle, offset: u64, length: u64, from_cache: bool) {
         self.nodes.with(handle.inode, |node| {
             node.written = Some(now());
             node.times_set = false;
-            if handle.direct {
+            if handle.direct && !from_cache {
                 node.past_cache.add(offset, length);
             }
         });

@@ -21,6 +21,8 @@ pub(super) struct Handle {
     pub uid: u32,
     pub write: bool,
     pub append: bool,
+    /// It can be mapped and written through the mapping, of which nobody is told at once.
+    pub maps: bool,
     /// Its bytes do not go through the page cache.
     pub direct: bool,
     /// The kernel may have pages of it through this opening.

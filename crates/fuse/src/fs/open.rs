@@ -165,6 +165,7 @@ impl Inner {
             behind,
             write: access.write,
             append,
+            maps: access.read && access.write,
             direct,
             pages,
             reading,

@@ -1,7 +1,10 @@
 //! Space and holes: fallocate, SEEK_DATA, SEEK_HOLE.
 
+use std::sync::Arc;
+
 use trireme_proto::message::io::Allocate;
 
+use super::handle::Handle;
 use super::{Inner, Outcome, library_errno};
 use crate::kernel::abi::{FallocateIn, LseekIn, LseekOut};
 use crate::kernel::{Reply, Request};
@@ -33,19 +36,44 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn lseek(&self, request: &Request<'_>, reply: Reply) {
-        let result = request.arguments::<LseekIn>().and_then(|what| {
-            let handle = self.handles.file(what.fh)?;
-            handle.behind.drain();
-            let found = match what.whence as i32 {
-                libc::SEEK_DATA => handle.file.next_data(what.offset),
-                libc::SEEK_HOLE => handle.file.next_hole(what.offset),
-                _ => return Err(libc::EINVAL),
-            };
-            let found = found.map_err(|error| library_errno(&error))?;
-            let offset = found.ok_or(libc::ENXIO)?;
-            Ok(LseekOut { offset })
-        });
-        reply.result(result);
+    pub(super) fn lseek(self: &Arc<Self>, request: &Request<'_>, reply: Reply) {
+        let found = request
+            .arguments::<LseekIn>()
+            .and_then(|what| Ok((what, self.handles.file(what.fh)?)));
+        let (what, handle) = match found {
+            Ok(found) => found,
+            Err(errno) => {
+                reply.error(errno);
+                return;
+            }
+        };
+        let writers = self.handles.writers(handle.inode);
+        if !writers.iter().any(|writer| writer.maps) {
+            reply.result(seek(&handle, &what));
+            return;
+        }
+        // What was written through a mapping is data, and only the kernel has it: told to forget, it
+        // writes it first. Those writes need threads of their own, so this one must not wait for them.
+        let inner = self.clone();
+        let answer = move || {
+            inner.drop_cached(handle.inode, what.offset, 0);
+            reply.result(seek(&handle, &what));
+        };
+        let thread = std::thread::Builder::new().name("fuse-seek".into());
+        if let Err(error) = thread.spawn(answer) {
+            tracing::warn!("no thread to look for holes: {error}");
+        }
     }
+}
+
+fn seek(handle: &Handle, what: &LseekIn) -> Outcome<LseekOut> {
+    handle.behind.drain();
+    let found = match what.whence as i32 {
+        libc::SEEK_DATA => handle.file.next_data(what.offset),
+        libc::SEEK_HOLE => handle.file.next_hole(what.offset),
+        _ => return Err(libc::EINVAL),
+    };
+    let found = found.map_err(|error| library_errno(&error))?;
+    let offset = found.ok_or(libc::ENXIO)?;
+    Ok(LseekOut { offset })
 }

@@ -6,6 +6,8 @@ use super::{Inner, Outcome, acl, unexpected};
 use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
+const BOTH: i32 = libc::XATTR_CREATE | libc::XATTR_REPLACE;
+
 impl Inner {
     pub(super) fn getxattr(&self, request: &Request<'_>, reply: Reply) {
         let result = request.take::<GetxattrIn>().and_then(|(what, rest)| {
@@ -64,6 +66,15 @@ impl Inner {
                 0 => XattrMode::Set,
                 libc::XATTR_CREATE => XattrMode::Create,
                 libc::XATTR_REPLACE => XattrMode::Replace,
+                // What is there is in the way of making it; what is not cannot be replaced.
+                BOTH => {
+                    let question = meta::Request::GetXattr {
+                        place: Place::inode(request.header.nodeid),
+                        name: name.to_vec(),
+                    };
+                    self.ask(question)?;
+                    return Err(libc::EEXIST);
+                }
                 _ => return Err(libc::EINVAL),
             };
             let question = meta::Request::SetXattr {

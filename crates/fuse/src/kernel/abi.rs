@@ -160,6 +160,7 @@ pub mod set {
     pub const FH: u32 = 1 << 6;
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
+    pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
 /// A read past the page cache: it comes from a process, not from the kernel's need of pages.

@@ -1,6 +1,6 @@
 //! What an I/O server keeps per connection: the last file, a buffer, a shared window.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use trireme_net::Window;
 use trireme_proto::{Header, Refusal, Rights, refusal::errno};
@@ -11,8 +11,9 @@ use super::{Shared, buffer::Buffer, refusal};
 /// State of one connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// The last subfile used: a stream of requests to one file looks nothing up.
-    last: Option<(u64, Arc<Subfile>)>,
+    /// The last subfile used: a stream of requests to one file looks nothing up. It is not held: a file that
+    /// is removed must give its space back, however long nothing more is asked for here.
+    last: Option<(u64, Weak<Subfile>)>,
     /// The last file, rights and token that were checked.
     checked: Option<(u64, Rights, u64)>,
     pub buffer: Buffer,
@@ -50,12 +51,15 @@ impl Session {
     pub fn find(&mut self, shared: &Shared, file: u64) -> Result<Option<Arc<Subfile>>, Refusal> {
         if let Some((last, subfile)) = &self.last
             && *last == file
+            && let Some(subfile) = subfile.upgrade()
             && subfile.is_linked()
         {
-            return Ok(Some(subfile.clone()));
+            return Ok(Some(subfile));
         }
         let found = shared.store.find(file).map_err(refusal)?;
-        self.last = found.clone().map(|subfile| (file, subfile));
+        self.last = found
+            .as_ref()
+            .map(|subfile| (file, Arc::downgrade(subfile)));
         Ok(found)
     }
 
@@ -65,7 +69,7 @@ impl Session {
             return Ok(subfile);
         }
         let made = shared.store.find_or_make(file).map_err(refusal)?;
-        self.last = Some((file, made.clone()));
+        self.last = Some((file, Arc::downgrade(&made)));
         Ok(made)
     }
 }
