@@ -4,6 +4,7 @@
 mod acl;
 pub mod actor;
 pub mod apart;
+pub mod control;
 pub mod handle;
 
 use std::fs::{File, OpenOptions};

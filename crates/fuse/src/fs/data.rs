@@ -112,7 +112,8 @@ impl Inner {
             // Before the kernel is told to forget: it waits for reads, which wait for this.
             _ => drop(writing),
         }
-        if result.is_ok() {
+        // What comes from the cache is not old there; and to forget a page is to wait for its write.
+        if result.is_ok() && what.write_flags & abi::WRITE_CACHE == 0 {
             self.forget_cached(&handle, what.offset, data.len() as u64);
         }
         if let Some(reply) = reply {
