@@ -9,9 +9,6 @@ use mount_support::{open, shell, two, wait_until};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 use trireme_proto::message::meta::{Node, Place};
 
 #[test]

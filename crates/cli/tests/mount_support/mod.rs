@@ -5,6 +5,7 @@ mod acl;
 pub mod actor;
 pub mod apart;
 pub mod control;
+mod directory;
 pub mod handle;
 
 use std::fs::{File, OpenOptions};
