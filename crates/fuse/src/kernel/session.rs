@@ -97,9 +97,12 @@ pub struct Shared {
     taken: AtomicU64,
 }
 
+/// A mount and what answers its requests.
+type Served = (Arc<Shared>, Arc<dyn FileSystem>);
+
 thread_local! {
     /// What this thread serves, if it takes requests from a kernel.
-    static SERVES: RefCell<Option<(Arc<Shared>, Arc<dyn FileSystem>)>> = const { RefCell::new(None) };
+    static SERVES: RefCell<Option<Served>> = const { RefCell::new(None) };
 }
 
 /// A request that is being carried out.
