@@ -4,13 +4,10 @@
 mod mount_support;
 mod support;
 
+use mount_support::control::in_time;
 use mount_support::{open, two};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 #[test]
 fn mapped_memory_is_written_back() {
@@ -92,45 +89,6 @@ fn what_was_written_through_a_mapping_is_no_hole() {
         drop((file, other));
         sea.check();
     }
-}
-
-/// The file whose writing ends a mount's connection, for when nothing else does; `None` where it cannot be had.
-fn emergency_exit(place: &Path) -> Option<File> {
-    let mount = rustix::fs::minor(rustix::fs::stat(place).unwrap().st_dev);
-    let control = tempfile::tempdir().unwrap();
-    let run = |program: &str, words: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(words).arg(control.path());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !run("mount", &["-t", "fusectl", "none"]) {
-        return None;
-    }
-    let abort = control.path().join(mount.to_string()).join("abort");
-    let abort = OpenOptions::new().write(true).open(abort);
-    assert!(run("umount", &["-l"]));
-    abort.ok()
-}
-
-/// Runs something that may never end, in which case everybody who waits for the mount gets an error: else
-/// this process could not end, either. False: that cannot be had here, and nothing was done.
-fn in_time(place: &Path, what: &str, act: impl FnOnce() + Send + 'static) -> bool {
-    // Opened now: who is stuck may hold the memory of this process, and nothing can be started then.
-    let Some(mut abort) = emergency_exit(place) else {
-        return false;
-    };
-    let (done, wait) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        act();
-        let _ = done.send(());
-    });
-    let waited = wait.recv_timeout(Duration::from_mins(1));
-    if waited == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-        abort.write_all(b"1").unwrap();
-        panic!("{what} does not end");
-    }
-    thread.join().unwrap();
-    true
 }
 
 /// Pages of a mapping are written through the opening that it was made by, also if that is for appending and

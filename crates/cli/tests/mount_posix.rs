@@ -63,6 +63,9 @@ const RULES: &[&str] = &[
     "hold h a rw,creat; write h hello; link a b; unlink a; fstat h; unlink b; fstat h; pread h 0 10; pwrite h 5 world; pread h 0 20; ftruncate h 3; fstat h; fchmod h 600; fstat h; put a other; get a; pread h 0 9; drop h; get a",
     "put a first; hold h a r; put b second; rename b a; pread h 0 9; fstat h; get a; drop h; get a",
     "mkdir d 755; hold h d r,dir; rmdir d; fstat h; drop h; stat d",
+    // Removed, and still somebody's.
+    "mkdir d 755; hold h d r,dir; hold r . r,dir; put a x; mkdir s 755; rmdir d; fchmod h 2711; fstat h; fchown h 1001 1002; fstat h; futimens h 5 6; ftimes h; fls h; within h create x; within h mkdir x; within h symlink x; within h link x a r; within h rename x a r; within h rename x s r; within h tmpfile .; within h open x; within h open .; fsync h; fstat h; mkdir d 755; stat d; fchmod h 700; stat d; fstat h",
+    "mkdir d 755; chown d 1001 1001; hold h d r,dir; mkdir e 755; rename e d; as 1002 1002; fchmod h 700; fchown h 1002 1002; futimens h 5 6; as 1001 1001; fchmod h 710; fchown h 1002 1001; futimens h 7 8; fstat h; ftimes h; as 0 0; stat d",
     "mkdir d 755; put d/x y; as 1001 1001; hold h d r,dir; peek h x; as 0 0; unlink d/x; rmdir d; as 1001 1001; peek h x; fstat h; peek h .; as 0 0; peek h x",
     // Opening.
     "open a rw 644; open a rw,creat 640; stat a; open a rw,creat,excl 640; open a r,dir 0; mkdir d 755; open d w 0; open d r 0; open d rw,creat 644; symlink a l; open l r,nofollow 0; open l w,creat,excl 644; open a w,trunc 0; stat a",

@@ -12,4 +12,4 @@ pub mod session;
 
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use request::{Notifier, Reply, Request, split_name};
-pub use session::{FileSystem, MAX_WRITE, SLOT, Session, THREADS};
+pub use session::{FileSystem, MAX_WRITE, SLOT, Session, THREADS, waiting_for_kernel};

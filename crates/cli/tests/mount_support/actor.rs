@@ -14,8 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::acl;
 use super::handle::{self, Handle};
+use super::{acl, directory};
 
 type Times = [(i64, u64); 3];
 
@@ -433,7 +433,11 @@ impl Actor {
                 };
                 done(rustix::fs::flock(fd, how))
             }
-            other => panic!("no step {other}"),
+            _ => {
+                // Where a step that names two directories takes something from.
+                let other = words.get(5).map_or(fd, |name| &self.held[*name]);
+                directory::step(fd, other, words)
+            }
         }
     }
 

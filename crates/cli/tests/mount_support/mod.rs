@@ -4,6 +4,8 @@
 mod acl;
 pub mod actor;
 pub mod apart;
+pub mod control;
+mod directory;
 pub mod handle;
 
 use std::fs::{File, OpenOptions};

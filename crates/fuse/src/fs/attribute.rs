@@ -230,9 +230,10 @@ impl Inner {
                 follow: false,
                 set: change.clone(),
             };
-            let entry = match self.change(&request.header, question)? {
-                Response::Entry(entry) => entry,
-                other => return unexpected(other),
+            let entry = match self.change(&request.header, question) {
+                Ok(Response::Entry(entry)) => entry,
+                Ok(other) => return unexpected(other),
+                Err(errno) => self.change_removed(inode, &change, errno)?,
             };
             if change.mtime.is_some() {
                 // What was written before is reported later, but not its time.
@@ -254,6 +255,36 @@ impl Inner {
         }
         self.complete(&mut entry)?;
         Ok((entry, false))
+    }
+
+    /// Changes a directory that was removed and that somebody here still uses. The manager has forgotten it, so
+    /// what it is like from now on only this mount knows. Who may change it the kernel has checked. `errno`: what
+    /// the manager said.
+    fn change_removed(&self, inode: u64, change: &SetAttr, errno: i32) -> Outcome<Entry> {
+        if !matches!(errno, libc::ESTALE | libc::ENOENT) {
+            return Err(errno);
+        }
+        let now = now();
+        let at = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        };
+        let changed = self.nodes.with(inode, |node| {
+            let attr = &mut node.attr;
+            if attr.kind != Kind::Directory {
+                return None;
+            }
+            attr.nlink = 0;
+            attr.mode = change.mode.unwrap_or(attr.mode);
+            attr.uid = change.uid.unwrap_or(attr.uid);
+            attr.gid = change.gid.unwrap_or(attr.gid);
+            attr.atime = change.atime.map_or(attr.atime, at);
+            attr.mtime = change.mtime.map_or(attr.mtime, at);
+            attr.ctime = now;
+            Some(attr.clone())
+        });
+        let attr = changed.flatten().ok_or(errno)?;
+        Ok(Entry { attr, layout: None })
     }
 
     fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {

@@ -208,7 +208,7 @@ impl Inner {
         }
     }
 
-    fn ask_for_waiters(&self) {
+    fn ask_for_waiters(self: &Arc<Self>) {
         let waiters = &self.waiters;
         let mut state = waiters.state();
         while !self.over.load(Ordering::SeqCst) {
@@ -231,7 +231,16 @@ impl Inner {
             state = waiters.state();
             let signalled = state.current.take().is_some_and(|(_, signalled)| signalled);
             match answer {
-                Some(answer) => give(waiter.reply, answer),
+                Some((answer, None)) => give(waiter.reply, answer),
+                // Pages that are being read from a server that is away are not let go of: the next one who
+                // waits for a lock must not wait for that.
+                Some((answer, Some(old))) => {
+                    let inner = self.clone();
+                    std::thread::spawn(move || {
+                        inner.drop_cached(old, 0, 0);
+                        give(waiter.reply, answer);
+                    });
+                }
                 None if signalled && waiter.question.want == Want::Lock => {
                     waiter.reply.error(libc::EINTR);
                 }
@@ -248,7 +257,10 @@ impl Inner {
 
     /// Answers a question now, or when that can be done.
     fn answer(&self, reply: Reply, mut question: Question) {
-        if let Some(answer) = self.attempt(&mut question) {
+        if let Some((answer, old)) = self.attempt(&mut question) {
+            if let Some(old) = old {
+                self.drop_cached(old, 0, 0);
+            }
             return give(reply, answer);
         }
         self.waiters.state().waiting.push(Waiter {
@@ -260,8 +272,9 @@ impl Inner {
         self.waiters.changed.notify_all();
     }
 
-    /// The answer to a question; `None`: it must be asked again.
-    fn attempt(&self, question: &mut Question) -> Option<Answer> {
+    /// The answer to a question, and the file whose pages must go before it is given; `None`: it must be asked
+    /// again.
+    fn attempt(&self, question: &mut Question) -> Option<(Answer, Option<u64>)> {
         let Question {
             want,
             range,
@@ -281,34 +294,36 @@ impl Inner {
             match result {
                 Err(libc::EAGAIN) if *want == Want::Lock => return None,
                 Err(libc::EAGAIN) => {}
-                result => return Some(result.map(|()| None)),
+                Ok(old) => return Some((Ok(None), old.then_some(range.inode))),
+                Err(errno) => return Some((Err(errno), None)),
             }
         }
         let held = match self.names.test_lock(*range) {
             Ok(held) => held,
-            Err(error) => return Some(Err(errno(&error))),
+            Err(error) => return Some((Err(errno(&error)), None)),
         };
-        match (held, want) {
-            (None, Want::Test) => Some(Ok(Some(told(None)))),
-            (held, _) if self.may_be_gone(held.as_ref(), asking) => None,
-            (held, Want::Test) => Some(Ok(Some(told(held)))),
-            _ => Some(Err(libc::EAGAIN)),
-        }
+        let answer = match (held, want) {
+            (None, Want::Test) => Ok(Some(told(None))),
+            (held, _) if self.may_be_gone(held.as_ref(), asking) => return None,
+            (held, Want::Test) => Ok(Some(told(held))),
+            _ => Err(libc::EAGAIN),
+        };
+        Some((answer, None))
     }
 
-    fn try_lock(&self, range: &LockRange, fh: u64, wait: bool) -> Outcome<()> {
+    /// Gives whether pages of what the file was before must go.
+    fn try_lock(&self, range: &LockRange, fh: u64, wait: bool) -> Outcome<bool> {
         let locked = self.names.lock_once(*range, wait);
         let (others, ctime) = locked.map_err(|error| errno(&error))?;
         self.waiters.state().owners.insert(owner_of(range), fh);
         if let Ok(handle) = self.handles.file(fh) {
             handle.locked.store(true, Ordering::SeqCst);
         }
-        self.refresh(range.inode, others, ctime);
-        Ok(())
+        Ok(self.outdates(range.inode, others, ctime))
     }
 
     /// Who has a lock relies on seeing what the last holder wrote: old pages and sizes must go.
-    fn refresh(&self, inode: u64, others: bool, ctime: Time) {
+    fn outdates(&self, inode: u64, others: bool, ctime: Time) -> bool {
         let old = self.nodes.with(inode, |node| {
             let old = others || node.attr.ctime != ctime;
             node.attr.ctime = ctime;
@@ -317,9 +332,7 @@ impl Inner {
             }
             old
         });
-        if old == Some(true) {
-            self.drop_cached(inode, 0, 0);
-        }
+        old == Some(true)
     }
 
     pub(super) fn setlk(&self, request: &Request<'_>, reply: Reply, wait: bool) {

@@ -17,8 +17,8 @@ use trireme_proto::message::meta::{OpenMode, Place};
 use super::node::{Version, version};
 use super::{Inner, Outcome, library_errno};
 use crate::buffer::with_buffer;
-use crate::kernel::Notifier;
 use crate::kernel::abi::InHeader;
+use crate::kernel::{Notifier, waiting_for_kernel};
 
 /// Less is read in no time.
 const LEAST: u64 = 1 << 20;
@@ -85,8 +85,10 @@ impl Fill {
         *self.stopped.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whoever is just giving bytes may wait for pages that are being read.
     fn stop(&self) {
-        *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
+        let stop = || *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
+        waiting_for_kernel(stop);
     }
 }
 

@@ -10,7 +10,11 @@ use crate::kernel::{Reply, Request};
 
 impl Inner {
     pub(super) fn tmpfile(&self, request: &Request<'_>, reply: Reply) {
-        let made = self.tmpfile_now(request);
+        // Of a directory that was removed: as ext4 says it, other than for names in it.
+        let made = self.tmpfile_now(request).map_err(|errno| match errno {
+            libc::ESTALE => libc::EPERM,
+            errno => errno,
+        });
         self.reply_created(reply, made);
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::abi::{self, InHeader, OutHeader};
-use super::session::Shared;
+use super::session::{Shared, waiting_for_kernel};
 
 /// What the kernel asks.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,9 @@ pub struct Notifier {
 impl Notifier {
     /// Attributes and cached bytes of an inode are old: forget them. `length` 0 means to the end.
     ///
-    /// Waits for pages that are being read right now, so never call it from what answers a read.
+    /// Waits for pages that are being read or written right now, and has changed ones written first, so never
+    /// call it from what answers a read or a write of pages. Whoever else does needs a thread of ours for that:
+    /// the caller does not count as one meanwhile.
     pub fn forget_data(&self, inode: u64, offset: u64, length: u64) {
         let what = abi::NotifyInvalInode {
             ino: inode,
@@ -156,7 +158,8 @@ impl Notifier {
             len: length as i64,
         };
         // An inode that the kernel does not know needs no forgetting.
-        send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, &[what.as_bytes()]);
+        let tell = || send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, &[what.as_bytes()]);
+        waiting_for_kernel(tell);
     }
 
     /// Puts bytes into the kernel's cache of an inode; false when it does not want them.

@@ -1,10 +1,15 @@
 //! The loop between the kernel and a file system: as many threads as there are requests in work, so
 //! that a slow one never keeps a quick one waiting; the first handshake; interrupts.
+//!
+//! There are limits, and requests that wait for a server that is away may reach them. So there may be more
+//! threads when none of them has ended anything for a while. Those that wait for the kernel do not count at
+//! all: it may be waiting for us to carry out another request.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +30,14 @@ const PAGE: usize = 4096;
 /// Room for one request.
 pub const SLOT: usize = PAGE + MAX_WRITE + PAGE;
 
-/// Threads at most: each may wait for a server that is away, and the rest must go on.
+/// Threads at most, while requests come to an end; and how many more there may be each time that none does.
 pub const THREADS: usize = 64;
+
+/// Threads at most when they all wait for servers that are away: the rest must go on.
+const MOST_THREADS: usize = 1024;
+
+/// When all threads have been busy for this long and none took another request, there may be more.
+const STALL: Duration = Duration::from_millis(100);
 
 /// Threads that stay when there is nothing to do.
 const IDLE: usize = 8;
@@ -82,6 +93,16 @@ pub struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     idle: AtomicUsize,
+    /// Requests that were taken from the kernel, ever.
+    taken: AtomicU64,
+}
+
+/// A mount and what answers its requests.
+type Served = (Arc<Shared>, Arc<dyn FileSystem>);
+
+thread_local! {
+    /// What this thread serves, if it takes requests from a kernel.
+    static SERVES: RefCell<Option<Served>> = const { RefCell::new(None) };
 }
 
 /// A request that is being carried out.
@@ -96,8 +117,27 @@ struct Working {
 struct State {
     ready: bool,
     over: bool,
+    /// Threads, without those that wait for the kernel, and how many there may be now.
     threads: usize,
+    limit: usize,
+    /// How many there may be while nothing is the matter.
+    usual: usize,
     slots: Vec<&'static mut [u8]>,
+}
+
+/// Room for a request: of the memory that servers have mapped, or more where that is used up.
+enum Slot {
+    Shared(&'static mut [u8]),
+    Own(Vec<u8>),
+}
+
+impl Slot {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Slot::Shared(bytes) => bytes,
+            Slot::Own(bytes) => bytes,
+        }
+    }
 }
 
 impl Shared {
@@ -118,6 +158,31 @@ impl Shared {
     pub(super) fn end(&self, unique: u64) -> bool {
         self.working().remove(&unique).is_some()
     }
+
+    /// All threads are busy, and there may not be more.
+    fn is_full(&self) -> bool {
+        let state = self.state();
+        let full = state.threads >= state.limit && state.limit < MOST_THREADS;
+        full && !state.over && self.idle.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Does something that may wait until the kernel has had other requests carried out: meanwhile this thread
+/// is not one of those that there may be.
+pub fn waiting_for_kernel<T>(act: impl FnOnce() -> T) -> T {
+    let serves = SERVES.with_borrow(Clone::clone);
+    let Some((shared, file_system)) = serves else {
+        return act();
+    };
+    shared.state().threads -= 1;
+    if shared.idle.load(Ordering::SeqCst) == 0
+        && let Err(error) = spawn(&shared, &file_system)
+    {
+        tracing::warn!("no thread for what the kernel may need: {error}");
+    }
+    let result = act();
+    shared.state().threads += 1;
+    result
 }
 
 /// A mount that is being served.
@@ -140,17 +205,20 @@ impl Session {
             working: Mutex::default(),
             interrupts: Condvar::new(),
             state: Mutex::new(State {
+                limit: slots.len().min(THREADS),
+                usual: slots.len().min(THREADS),
                 slots,
                 ..State::default()
             }),
             changed: Condvar::new(),
             idle: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
         });
         spawn(&shared, &file_system)?;
         let watcher = shared.clone();
         std::thread::Builder::new()
             .name("fuse-interrupts".into())
-            .spawn(move || watch_interrupts(&watcher))?;
+            .spawn(move || watch(&watcher, &file_system))?;
         Ok(Session { shared })
     }
 
@@ -197,11 +265,16 @@ impl Session {
 /// One more thread, if there may be one.
 fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<()> {
     let mut state = shared.state();
-    if state.over || state.threads >= THREADS {
+    if state.over || state.threads >= state.limit {
+        drop(state);
+        // Somebody looks whether they get on. Who is about to wait holds what wakes it.
+        drop(shared.working());
+        shared.interrupts.notify_all();
         return Ok(());
     }
-    let Some(slot) = state.slots.pop() else {
-        return Ok(());
+    let slot = match state.slots.pop() {
+        Some(slot) => Slot::Shared(slot),
+        None => Slot::Own(vec![0; SLOT]),
     };
     state.threads += 1;
     drop(state);
@@ -219,9 +292,10 @@ fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<
     Ok(())
 }
 
-fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, slot: &'static mut [u8]) {
+fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, mut slot: Slot) {
+    SERVES.set(Some((shared.clone(), file_system.clone())));
     let over = loop {
-        let place = &mut slot[PAGE - WRITE_HEADER..];
+        let place = &mut slot.bytes()[PAGE - WRITE_HEADER..];
         let length = match rustix::io::read(shared.device.as_fd(), &mut *place) {
             Ok(length) => length,
             // ENOENT: the request was interrupted before it reached us.
@@ -235,6 +309,7 @@ fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, slot: &'static
                 break true;
             }
         };
+        shared.taken.fetch_add(1, Ordering::SeqCst);
         if shared.idle.fetch_sub(1, Ordering::SeqCst) == 1
             && let Err(error) = spawn(shared, file_system)
         {
@@ -250,9 +325,15 @@ fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, slot: &'static
         shared.interrupts.notify_all();
         file_system.ended();
     }
+    SERVES.set(None);
     let mut state = shared.state();
     state.threads -= 1;
-    state.slots.push(slot);
+    if state.threads <= state.usual {
+        state.limit = state.usual;
+    }
+    if let Slot::Shared(slot) = slot {
+        state.slots.push(slot);
+    }
     drop(state);
     shared.changed.notify_all();
 }
@@ -350,8 +431,11 @@ fn say_hello(
     shared.changed.notify_all();
 }
 
-/// Answers requests that a signal came for and that do not end.
-fn watch_interrupts(shared: &Shared) {
+/// Answers requests that a signal came for and that do not end, and lets there be more threads when all of
+/// them wait.
+fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
+    // Since when no request was taken, and how many had been.
+    let mut stalled: Option<(Instant, u64)> = None;
     let mut working = shared.working();
     while !shared.state.lock().is_ok_and(|state| state.over) {
         let now = Instant::now();
@@ -369,13 +453,30 @@ fn watch_interrupts(shared: &Shared) {
             }
             None => true,
         });
-        if !late.is_empty() {
+        let taken = shared.taken.load(Ordering::SeqCst);
+        stalled = match stalled {
+            _ if !shared.is_full() => None,
+            Some((since, before)) if before == taken => Some((since, taken)),
+            _ => Some((now, taken)),
+        };
+        let more = stalled.is_some_and(|(since, _)| now - since >= STALL);
+        if !late.is_empty() || more {
             drop(working);
             for unique in late {
                 send(shared, unique, -libc::EINTR, &[]);
             }
+            if more {
+                stalled = None;
+                shared.state().limit += THREADS;
+                if let Err(error) = spawn(shared, file_system) {
+                    tracing::warn!("all threads wait, and there can be no more: {error}");
+                }
+            }
             working = shared.working();
             continue;
+        }
+        if let Some((since, _)) = stalled {
+            next = next.min(STALL.saturating_sub(now - since));
         }
         working = shared
             .interrupts
