@@ -318,6 +318,11 @@ impl Inner {
             old
         });
         if old == Some(true) {
+            // Found out now, it is nothing new when the kernel asks for the size: attributes that come
+            // together with word to forget pages are none to it, and it would go on with the old end.
+            if let Ok(mut entry) = self.entry_of(inode) {
+                let _ = self.complete_but_pages(&mut entry);
+            }
             self.drop_cached(inode, 0, 0);
         }
     }
