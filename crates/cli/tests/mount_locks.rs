@@ -6,6 +6,7 @@ mod support;
 use mount_support::{open, sea, two, wait_until};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,33 @@ fn fcntl_lock(
     } else {
         Err(std::io::Error::last_os_error())
     }
+}
+
+/// The kernel must not go by the size that it knew before.
+#[test]
+fn who_gets_a_lock_sees_how_far_the_last_holder_wrote() {
+    let test = "who_gets_a_lock_sees_how_far_the_last_holder_wrote";
+    let Some((sea, a, b)) = two(test, &[]) else {
+        return;
+    };
+    let locked = |file: &File, kind| fcntl_lock(file, kind, 0, 0, true).unwrap();
+    for name in ["one", "two", "three"] {
+        std::fs::write(a.join(name), "9").unwrap();
+        let (here, there) = (open(&a.join(name)), open(&b.join(name)));
+        let mut bytes = [0; 20];
+        assert_eq!(here.read_at(&mut bytes, 0).unwrap(), 1);
+        for (user, text) in [(&there, "10"), (&here, "100"), (&there, "1000")] {
+            locked(user, libc::F_WRLCK);
+            let length = user.read_at(&mut bytes, 0).unwrap();
+            assert_eq!(length, text.len() - 1, "{name} before {text}");
+            user.write_all_at(text.as_bytes(), 0).unwrap();
+            locked(user, libc::F_UNLCK);
+        }
+        locked(&here, libc::F_RDLCK);
+        let length = here.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes[..length], b"1000", "{name}");
+    }
+    sea.check();
 }
 
 /// SIGUSR1 does nothing but to interrupt.

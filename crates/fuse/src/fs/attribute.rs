@@ -62,7 +62,7 @@ impl Inner {
     }
 
     /// The same, but pages of what the file was before stay: true when the caller must drop them.
-    fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<bool> {
+    pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<bool> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();

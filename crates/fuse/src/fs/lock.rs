@@ -332,7 +332,15 @@ impl Inner {
             }
             old
         });
-        old == Some(true)
+        if old != Some(true) {
+            return false;
+        }
+        // Found out now, it is nothing new when the kernel asks for the size: attributes that come
+        // together with word to forget pages are none to it, and it would go on with the old end.
+        if let Ok(mut entry) = self.entry_of(inode) {
+            let _ = self.complete_but_pages(&mut entry);
+        }
+        true
     }
 
     pub(super) fn setlk(&self, request: &Request<'_>, reply: Reply, wait: bool) {

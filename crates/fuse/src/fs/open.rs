@@ -272,8 +272,9 @@ impl Inner {
             } else {
                 Ok(())
             };
-            self.unlock_all(handle.inode, what.lock_owner, false);
+            // In this order: whoever gets a lock sees what its last holder wrote.
             let settled = self.settle(&handle);
+            self.unlock_all(handle.inode, what.lock_owner, false);
             handle.loses_one();
             written.and(settled)
         });
@@ -333,14 +334,14 @@ impl Inner {
         };
         let inode = handle.inode;
         handle.behind.drain();
-        if handle.locked.load(Ordering::SeqCst) {
-            self.unlock_opening(fh);
-        }
         let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
         let read_past = handle.reading.past_cache;
         if let Err(errno) = self.settle(&handle) {
             let error = std::io::Error::from_raw_os_error(errno);
             tracing::warn!("file {inode}: its last writes were not reported: {error}");
+        }
+        if handle.locked.load(Ordering::SeqCst) {
+            self.unlock_opening(fh);
         }
         // Somebody may just be using it: then it is closed when they let go.
         let lent = write && handle.file.is_lent_to_write();
