@@ -296,6 +296,7 @@ impl Actor {
                 let how = match words.get(4) {
                     Some(&"create") => XattrFlags::CREATE,
                     Some(&"replace") => XattrFlags::REPLACE,
+                    Some(&"both") => XattrFlags::CREATE | XattrFlags::REPLACE,
                     _ => XattrFlags::empty(),
                 };
                 done(rustix::fs::lsetxattr(

@@ -6,6 +6,9 @@ use super::{Inner, Outcome, acl, unexpected};
 use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
+/// To create only and to replace only.
+const BOTH: i32 = libc::XATTR_CREATE | libc::XATTR_REPLACE;
+
 impl Inner {
     pub(super) fn getxattr(&self, request: &Request<'_>, reply: Reply) {
         let result = request.take::<GetxattrIn>().and_then(|(what, rest)| {
@@ -64,6 +67,8 @@ impl Inner {
                 0 => XattrMode::Set,
                 libc::XATTR_CREATE => XattrMode::Create,
                 libc::XATTR_REPLACE => XattrMode::Replace,
+                // It must be there and must not be: an error either way, which depends on whether it is.
+                BOTH => return Err(self.already_there(request, name)),
                 _ => return Err(libc::EINVAL),
             };
             let question = meta::Request::SetXattr {
@@ -82,6 +87,15 @@ impl Inner {
             Ok(set)
         });
         reply.outcome(result.map(|_| ()));
+    }
+
+    /// EEXIST if there is such an attribute, and otherwise why it cannot be read.
+    fn already_there(&self, request: &Request<'_>, name: &[u8]) -> i32 {
+        let question = meta::Request::GetXattr {
+            place: Place::inode(request.header.nodeid),
+            name: name.to_vec(),
+        };
+        self.ask(question).err().unwrap_or(libc::EEXIST)
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>, reply: Reply) {
