@@ -72,8 +72,8 @@ impl Inner {
         let ctime = attr.ctime;
         let outdated = self.nodes.with(inode, |node| {
             node.hear(attr);
-            let changed = node.named != node.attr.ctime;
-            let doubt = changed && node.opens == 0 && node.written.is_none();
+            // Also while it is open here: the kernel tells late of an opening's end.
+            let doubt = node.named != node.attr.ctime;
             // Once: it may be changing all the time.
             node.doubted = doubt && !node.doubted;
             node.doubted
