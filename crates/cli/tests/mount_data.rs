@@ -5,6 +5,7 @@ mod mount_support;
 mod support;
 
 use mount_support::{open, shell, two, wait_until};
+use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -49,6 +50,26 @@ fn what_one_closed_another_sees_when_it_opens() {
     wait_until("the new size shows", || {
         b.join("sized").metadata().unwrap().len() == 10
     });
+    sea.check();
+}
+
+#[test]
+fn holes_count_also_after_another_mount_has_emptied_the_file() {
+    let test = "holes_count_also_after_another_mount_has_emptied_the_file";
+    let Some((sea, a, b)) = two(test, &["--no-cache"]) else {
+        return;
+    };
+    let file = open(&a.join("file"));
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    for _ in 0..3 {
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 65536).unwrap();
+        rustix::fs::fallocate(&file, punch, 0, 32768).unwrap();
+        for mount in [&a, &b] {
+            assert_eq!(mount.join("file").metadata().unwrap().blocks(), 64);
+        }
+        open(&b.join("file")).set_len(0).unwrap();
+        assert_eq!(a.join("file").metadata().unwrap().blocks(), 0);
+    }
     sea.check();
 }
 

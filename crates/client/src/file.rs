@@ -85,6 +85,7 @@ impl File {
             .iter()
             .map(|pool| AtomicU64::new(pool.incarnation()))
             .collect();
+        let sparse = opened.entry.attr.sparse;
         Ok(File {
             inner: Arc::new(Inner {
                 cluster: cluster.clone(),
@@ -99,7 +100,7 @@ impl File {
                 seen,
                 end: AtomicU64::new(0),
                 wrote: AtomicBool::new(false),
-                sparse: AtomicBool::new(false),
+                sparse: AtomicBool::new(sparse),
                 closed: AtomicBool::new(false),
             }),
             position: 0,
@@ -314,10 +315,13 @@ impl Inner {
         }
     }
 
-    /// After a truncation the furthest byte written is not beyond the new size. The manager carried
-    /// it out and knows of it.
+    /// After a truncation the furthest byte written is not beyond the new size, and an empty file has no
+    /// holes. The manager carried it out and knows of it.
     pub(crate) fn truncated(&self, size: u64) {
         self.end.fetch_min(size, Ordering::Relaxed);
+        if size == 0 {
+            self.sparse.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Remembers that this server has something of ours, or said something, in this incarnation.

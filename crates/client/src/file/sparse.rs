@@ -15,7 +15,7 @@ impl File {
     /// `stat` asks the servers what the file takes.
     pub fn becomes_sparse(&self) -> Result<()> {
         let inner = &self.inner;
-        if inner.opened.entry.attr.sparse || inner.sparse.load(Ordering::SeqCst) {
+        if inner.sparse.load(Ordering::SeqCst) {
             return Ok(());
         }
         inner.cluster.namespace().sparse(inner.opened.open)?;

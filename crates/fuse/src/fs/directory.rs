@@ -113,7 +113,7 @@ impl Inner {
                 break;
             }
             if let (Some(_), Some(attr)) = (&known, &entry.attr) {
-                self.nodes.note_attr(attr, 1);
+                self.nodes.tell(attr, (inode, &entry.name));
                 told.push(entry.inode);
             }
             listing.position = entry.cookie;

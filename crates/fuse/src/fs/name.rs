@@ -19,9 +19,11 @@ fn in_directory(errno: i32) -> i32 {
 }
 
 impl Inner {
-    /// Tells the kernel of an entry, once more if it takes the answer.
-    fn reply_entry(&self, reply: Reply, result: Outcome<Entry>) {
-        let told = result.and_then(|entry| self.tell(entry));
+    /// Tells the kernel of an entry, once more if it takes the answer. `name` is what the kernel will
+    /// know it by in the directory that it asked about.
+    fn reply_entry(&self, request: &Request<'_>, reply: Reply, result: Outcome<(&[u8], Entry)>) {
+        let directory = request.header.nodeid;
+        let told = result.and_then(|(name, entry)| self.tell(entry, Some((directory, name))));
         match told {
             Ok(out) => {
                 if !reply.give(&out) {
@@ -35,8 +37,12 @@ impl Inner {
     }
 
     /// An entry as the kernel takes it; counts one reference.
-    pub(super) fn tell(&self, mut entry: Entry) -> Outcome<EntryOut> {
-        self.nodes.note(&entry, 1);
+    pub(super) fn tell(&self, mut entry: Entry, place: Option<(u64, &[u8])>) -> Outcome<EntryOut> {
+        // A file handle leads to no name.
+        match place.filter(|(_, name)| *name != b".") {
+            Some(place) => self.nodes.tell(&entry.attr, place),
+            None => self.nodes.note(&entry, 1),
+        }
         if let Err(errno) = self.complete(&mut entry) {
             self.nodes.forget(entry.attr.inode, 1);
             return Err(errno);
@@ -69,11 +75,11 @@ impl Inner {
                 Response::Entry(entry) if name == b"." && entry.attr.nlink == 0 => {
                     Err(libc::ENOENT)
                 }
-                Response::Entry(entry) => Ok(entry),
+                Response::Entry(entry) => Ok((name, entry)),
                 other => unexpected(other),
             }
         });
-        self.reply_entry(reply, result);
+        self.reply_entry(request, reply, result);
     }
 
     pub(super) fn forget(&self, request: &Request<'_>) {
@@ -121,24 +127,27 @@ impl Inner {
                 _ => return Err(libc::EINVAL),
             };
             self.make(request, name, (what.mode, what.umask), node)
+                .map(|entry| (name, entry))
         });
-        self.reply_entry(reply, result);
+        self.reply_entry(request, reply, result);
     }
 
     pub(super) fn mkdir(&self, request: &Request<'_>, reply: Reply) {
         let result = request.take::<MkdirIn>().and_then(|(what, rest)| {
             let (name, _) = split_name(rest)?;
             self.make(request, name, (what.mode, what.umask), Node::Directory)
+                .map(|entry| (name, entry))
         });
-        self.reply_entry(reply, result);
+        self.reply_entry(request, reply, result);
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, reply: Reply) {
         let result = split_name(request.body).and_then(|(name, rest)| {
             let (target, _) = split_name(rest)?;
             self.make(request, name, (0o777, 0), Node::Symlink(target.to_vec()))
+                .map(|entry| (name, entry))
         });
-        self.reply_entry(reply, result);
+        self.reply_entry(request, reply, result);
     }
 
     pub(super) fn readlink(&self, request: &Request<'_>, reply: Reply) {
@@ -166,11 +175,11 @@ impl Inner {
                 to: Place::name(request.header.nodeid, name),
             };
             match self.change(&request.header, question)? {
-                Response::Entry(entry) => Ok(entry),
+                Response::Entry(entry) => Ok((name, entry)),
                 other => unexpected(other),
             }
         });
-        self.reply_entry(reply, result);
+        self.reply_entry(request, reply, result);
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>, reply: Reply) {

@@ -24,6 +24,10 @@ pub(super) struct Node {
     /// Time of change when the kernel was last told which inode a name means. Attributes alone do not
     /// say that: those of a close that comes late may be newer than the name.
     pub named: Time,
+    /// That name: the directory, and what it is called there.
+    pub place: Option<(u64, Box<[u8]>)>,
+    /// When that became another one than before, which the kernel may still believe in.
+    pub moved: Option<Instant>,
     /// The kernel was sent to look a name of it up again.
     pub doubted: bool,
     /// Open files in this mount, and those of them that go through the page cache.
@@ -82,6 +86,20 @@ impl Nodes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The kernel is told that a name means this inode.
+    pub fn tell(&self, attr: &Attr, (directory, name): (u64, &[u8])) {
+        self.note_attr(attr, 1);
+        self.with(attr.inode, |node| {
+            let same = |place: &(u64, Box<[u8]>)| place.0 == directory && *place.1 == *name;
+            match &node.place {
+                Some(place) if same(place) => return,
+                Some(_) => node.moved = Some(Instant::now()),
+                None => {}
+            }
+            node.place = Some((directory, name.into()));
+        });
+    }
+
     /// Remembers what the manager said; `lookups` more references of the kernel.
     pub fn note(&self, entry: &Entry, lookups: u64) {
         self.note_attr(&entry.attr, lookups);
@@ -102,6 +120,8 @@ impl Nodes {
                 attr: attr.clone(),
                 heard: Instant::now(),
                 named: attr.ctime,
+                place: None,
+                moved: None,
                 doubted: false,
                 opens: 0,
                 cached_opens: 0,

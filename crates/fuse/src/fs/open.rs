@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, RwLock, TryLockError};
 
 use trireme::namespace::OpenFile;
 use trireme::{File, Times};
-use trireme_proto::message::meta::{self, LayoutWish, OpenMode, Place, SetAttr};
+use trireme_proto::message::meta::{self, LayoutWish, OpenMode, Place, SetAttr, Time};
 use zerocopy::IntoBytes;
 
 use super::handle::Handle;
@@ -69,16 +69,17 @@ impl Inner {
         let attr = opened.opened.entry.attr.clone();
         // The name may be an old one: renamed, replaced or removed elsewhere since the kernel looked
         // it up. Then it looks again, once.
+        let ctime = attr.ctime;
         let outdated = self.nodes.with(inode, |node| {
             node.hear(attr);
-            let changed = node.named != node.attr.ctime;
-            let doubt = changed && node.opens == 0 && node.written.is_none();
+            // Also while it is open here: the kernel tells late of an opening's end.
+            let doubt = node.named != node.attr.ctime;
             // Once: it may be changing all the time.
             node.doubted = doubt && !node.doubted;
             node.doubted
         });
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
-        if outdated == Some(true) && !self.ttl.is_zero() {
+        if outdated == Some(true) && !self.ttl.is_zero() && !self.is_still_named(inode, ctime) {
             return Err(libc::ESTALE);
         }
         if what.open_flags & abi::OPEN_KILL_SUIDGID != 0 {
@@ -86,6 +87,36 @@ impl Inner {
         }
         let reading = self.reading(&request.header, &file, what.flags);
         Ok(self.keep(inode, file, what.flags, request.header.uid, reading))
+    }
+
+    /// Whether the only name of a file means it still, now that it was changed at `ctime`. The kernel could
+    /// look that up itself, but not for all who open: fanotify has no name to look up, and its reader would
+    /// be given the error.
+    fn is_still_named(&self, inode: u64, ctime: Time) -> bool {
+        let known = self.nodes.with(inode, |node| {
+            // The kernel may believe in more than one name, and does not say which one is opened.
+            let moved = node.moved.is_some_and(|when| when.elapsed() <= self.ttl);
+            let only = node.attr.nlink == 1 && !moved;
+            node.place.clone().filter(|_| only)
+        });
+        let Some((directory, name)) = known.flatten() else {
+            return false;
+        };
+        let question = meta::Request::Lookup {
+            place: Place::name(directory, name),
+            follow: false,
+        };
+        let same = matches!(
+            self.ask(question),
+            Ok(meta::Response::Entry(entry)) if entry.attr.inode == inode
+        );
+        if same {
+            self.nodes.with(inode, |node| {
+                node.named = ctime;
+                node.doubted = false;
+            });
+        }
+        same
     }
 
     pub(super) fn open_at_manager(
@@ -236,7 +267,7 @@ impl Inner {
             file.set_len(0).map_err(|error| library_errno(&error))?;
             entry = self.entry_of(inode)?;
         }
-        let told = self.tell(entry)?;
+        let told = self.tell(entry, Some((request.header.nodeid, name)))?;
         let out = self.keep_new(inode, file, what.flags, request.header.uid);
         Ok((told, out))
     }

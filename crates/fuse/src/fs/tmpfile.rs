@@ -31,7 +31,7 @@ impl Inner {
         let entry = opened.opened.entry.clone();
         let inode = entry.attr.inode;
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
-        let told = self.tell(entry)?;
+        let told = self.tell(entry, None)?;
         let out = self.keep_new(inode, file, what.flags, request.header.uid);
         Ok((told, out))
     }

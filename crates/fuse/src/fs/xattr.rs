@@ -6,6 +6,7 @@ use super::{Inner, Outcome, acl, unexpected};
 use crate::kernel::abi::{GetxattrIn, GetxattrOut, SetxattrIn};
 use crate::kernel::{Reply, Request, split_name};
 
+/// To create only and to replace only.
 const BOTH: i32 = libc::XATTR_CREATE | libc::XATTR_REPLACE;
 
 impl Inner {
@@ -66,15 +67,8 @@ impl Inner {
                 0 => XattrMode::Set,
                 libc::XATTR_CREATE => XattrMode::Create,
                 libc::XATTR_REPLACE => XattrMode::Replace,
-                // What is there is in the way of making it; what is not cannot be replaced.
-                BOTH => {
-                    let question = meta::Request::GetXattr {
-                        place: Place::inode(request.header.nodeid),
-                        name: name.to_vec(),
-                    };
-                    self.ask(question)?;
-                    return Err(libc::EEXIST);
-                }
+                // It must be there and must not be: an error either way, which depends on whether it is.
+                BOTH => return Err(self.already_there(request, name)),
                 _ => return Err(libc::EINVAL),
             };
             let question = meta::Request::SetXattr {
@@ -93,6 +87,15 @@ impl Inner {
             Ok(set)
         });
         reply.outcome(result.map(|_| ()));
+    }
+
+    /// EEXIST if there is such an attribute, and otherwise why it cannot be read.
+    fn already_there(&self, request: &Request<'_>, name: &[u8]) -> i32 {
+        let question = meta::Request::GetXattr {
+            place: Place::inode(request.header.nodeid),
+            name: name.to_vec(),
+        };
+        self.ask(question).err().unwrap_or(libc::EEXIST)
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>, reply: Reply) {

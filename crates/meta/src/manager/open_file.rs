@@ -339,7 +339,7 @@ impl Inner {
         std::thread::spawn(move || {
             done(
                 inner
-                    .truncate_now(&caller, &place, size, open.is_some())
+                    .truncate_now(client, &caller, &place, size, open.is_some())
                     .map(Response::Entry),
             );
         });
@@ -347,6 +347,7 @@ impl Inner {
 
     fn truncate_now(
         self: &Arc<Self>,
+        client: u64,
         caller: &Caller,
         place: &Place,
         size: u64,
@@ -395,12 +396,13 @@ impl Inner {
             }
         }
         let settle = self.sessions().truncated(inode, opened);
-        let node = self.finish_truncate(inode, size, settle)?;
+        let node = self.finish_truncate(Some(client), inode, size, settle)?;
         Ok(node.entry(inode))
     }
 
     fn finish_truncate(
         self: &Arc<Self>,
+        client: Option<u64>,
         inode: u64,
         size: u64,
         settle: bool,
@@ -409,7 +411,10 @@ impl Inner {
         self.queue.run(move |txn| {
             // Somebody may have opened it for writing meanwhile.
             let settle = settle && inner.sessions().no_writer(inode);
-            attribute::finish_truncate(txn, inode, size, settle)
+            // Who has said that it leaves holes does not say so again: all but the one that cut the file,
+            // which knows.
+            let holes = client.is_some_and(|client| inner.sessions().others_write(client, inode));
+            attribute::finish_truncate(txn, inode, size, settle, holes)
         })
     }
 
@@ -443,7 +448,7 @@ impl Inner {
             self.subfiles()?.truncate(inode, layout, size)?;
         }
         let settle = self.sessions().truncated(inode, false);
-        self.finish_truncate(inode, size, settle)?;
+        self.finish_truncate(None, inode, size, settle)?;
         Ok(())
     }
 

@@ -213,12 +213,13 @@ pub fn drop_truncate(txn: &mut Txn<'_>, id: u64) {
     txn.delete(key::todo(id, 1));
 }
 
-/// All subfiles have the length that `size` gives.
+/// All subfiles have the length that `size` gives. `holes`: an empty one may get holes unheard.
 pub fn finish_truncate(
     txn: &mut Txn<'_>,
     id: u64,
     size: u64,
     settle: bool,
+    holes: bool,
 ) -> Result<Inode, Failure> {
     let mut node = inode(txn, id)?;
     // A later truncate may have replaced the entry; then that one will finish it.
@@ -226,7 +227,7 @@ pub fn finish_truncate(
         txn.delete(key::todo(id, 1));
     }
     node.size = size;
-    if size == 0 {
+    if size == 0 && !holes {
         node.mode &= !SPARSE;
     }
     node.settled = settle;
