@@ -408,8 +408,8 @@ impl Inner {
         let inner = self.clone();
         self.queue.run(move |txn| {
             // Somebody may have opened it for writing meanwhile.
-            let settle = settle && inner.sessions().no_writer(inode);
-            attribute::finish_truncate(txn, inode, size, settle)
+            let unwatched = inner.sessions().no_writer(inode);
+            attribute::finish_truncate(txn, inode, size, settle && unwatched, unwatched)
         })
     }
 

@@ -213,12 +213,15 @@ pub fn drop_truncate(txn: &mut Txn<'_>, id: u64) {
     txn.delete(key::todo(id, 1));
 }
 
-/// All subfiles have the length that `size` gives.
+/// All subfiles have the length that `size` gives. Whoever has it open for writing was told, once, whether
+/// it may have holes, and tells of new ones only if it had none: that is forgotten only when it is
+/// `unwatched`. `O_TRUNC` cuts a file that is open already.
 pub fn finish_truncate(
     txn: &mut Txn<'_>,
     id: u64,
     size: u64,
     settle: bool,
+    unwatched: bool,
 ) -> Result<Inode, Failure> {
     let mut node = inode(txn, id)?;
     // A later truncate may have replaced the entry; then that one will finish it.
@@ -226,7 +229,7 @@ pub fn finish_truncate(
         txn.delete(key::todo(id, 1));
     }
     node.size = size;
-    if size == 0 {
+    if size == 0 && unwatched {
         node.mode &= !SPARSE;
     }
     node.settled = settle;
