@@ -442,6 +442,61 @@ fn fill(path: &std::path::Path, leave: u64) {
     }
 }
 
+/// As where a whole cluster is started in one directory: whoever fills the disk fills the manager's, too.
+#[test]
+fn files_can_be_removed_from_a_disk_that_is_full_for_the_manager_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(dir.path().join("disk"), 384) else {
+        let test = "files_can_be_removed_from_a_disk_that_is_full_for_the_manager_too";
+        support::skip(test, "mounting a small file system needs root");
+        return;
+    };
+    for part in ["meta", "io0"] {
+        std::fs::create_dir(small.at.join(part)).unwrap();
+        std::os::unix::fs::symlink(small.at.join(part), dir.path().join(part)).unwrap();
+    }
+    let world = world_in(dir, 1);
+    let cluster = world.client();
+    let data = Random::new(5).bytes(4 << 20);
+    for round in 0..5 {
+        let mut made = Vec::new();
+        let error = loop {
+            let path = format!("/f{round}-{}", made.len());
+            match cluster.create(&path) {
+                Ok(file) => {
+                    made.push(path);
+                    if let Err(error) = file.write_at(&data, 0) {
+                        break error;
+                    }
+                }
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.errno(), ENOSPC, "round {round}: {error}");
+        assert!(made.len() > 10, "round {round}: {} files", made.len());
+        // To the last block, by somebody else.
+        let filler = small.at.join("filler");
+        fill(&filler, 0);
+        for path in made {
+            let removed = cluster.namespace().unlink(&path);
+            removed.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+        std::fs::remove_file(&filler).unwrap();
+        let free = || {
+            let status = cluster.status().unwrap();
+            status[0].space.as_ref().map_or(0, |space| space.1)
+        };
+        let begin = Instant::now();
+        // The manager looks at its disk now and then.
+        let path = format!("/after{round}");
+        while free() < 200 << 20 || cluster.create(&path).is_err() {
+            let waited = begin.elapsed();
+            assert!(waited < Duration::from_mins(1), "{} bytes are free", free());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_of_the_manager_is_enospc_loses_nothing_and_passes() {
     let dir = tempfile::tempdir().unwrap();

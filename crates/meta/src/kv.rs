@@ -5,6 +5,7 @@
 //! and a commit names the versions it relies on. The embedded engines pass the same contract kit
 //! ([`contract`]).
 
+mod ballast;
 mod fjall;
 mod memory;
 mod redb;

@@ -176,7 +176,10 @@ fn open_engine(config: &MetaConfig) -> Result<Arc<dyn Engine>, MetaServerError> 
         source,
     };
     Ok(match kind {
-        EngineKind::Fjall => Arc::new(Fjall::open(&fjall).map_err(failed)?),
+        EngineKind::Fjall => {
+            let engine = Fjall::open(&fjall).map_err(failed)?;
+            Arc::new(engine.with_ballast(&config.dir.join("ballast")))
+        }
         EngineKind::Redb => Arc::new(Redb::open(&redb).map_err(failed)?),
     })
 }

@@ -1,5 +1,6 @@
 //! The default engine: fjall, a log-structured merge tree. One journal fdatasync per commit.
 
+use super::ballast::Ballast;
 use super::{
     Commit, Engine, EngineError, Key, Limits, Outcome, REVISION_KEY, Stored, make_whole, pack,
     unpack,
@@ -19,6 +20,7 @@ pub struct Fjall {
     database: Database,
     pairs: Keyspace,
     directory: PathBuf,
+    ballast: Option<Ballast>,
     // Held while a commit compares and applies; its value is the newest revision.
     revision: Mutex<u64>,
 }
@@ -55,20 +57,46 @@ impl Fjall {
             database,
             pairs,
             directory: directory.to_owned(),
+            ballast: None,
             revision: Mutex::new(revision),
         })
+    }
+
+    /// Keeps some room on the disk, by a file at `path`, for when others have filled it: commits go on until
+    /// that is used up as well.
+    #[must_use]
+    pub fn with_ballast(mut self, path: &Path) -> Self {
+        match Ballast::keep(path) {
+            Ok(ballast) => self.ballast = Some(ballast),
+            Err(error) => tracing::warn!("{}: {error}; a full disk stops it", path.display()),
+        }
+        // As much as there is to spare.
+        let _ = self.require_room();
+        self
     }
 
     /// Refuses before anything is written when the disk has hardly any room: a journal that could not
     /// be written to its end makes the engine useless until it is opened again.
     fn require_room(&self) -> Result<(), EngineError> {
-        let stat = rustix::fs::statvfs(&self.directory)
-            .map_err(|error| EngineError::new("fjall", std::io::Error::from(error)))?;
-        if stat.f_bavail.saturating_mul(stat.f_frsize) >= ROOM {
+        let mut free = self.free()?;
+        if let Some(ballast) = &self.ballast {
+            while free < ROOM && ballast.give() {
+                free = self.free()?;
+            }
+            ballast.restore(free);
+        }
+        if free >= ROOM {
             return Ok(());
         }
         let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
         Err(EngineError::new("fjall", full))
+    }
+
+    /// Bytes that are free on the disk.
+    fn free(&self) -> Result<u64, EngineError> {
+        let stat = rustix::fs::statvfs(&self.directory)
+            .map_err(|error| EngineError::new("fjall", std::io::Error::from(error)))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }
 

@@ -59,7 +59,8 @@ fn work(inner: &Weak<Inner>, stop: &AtomicBool) {
         if stop.load(Ordering::SeqCst) {
             return;
         }
-        inner.watch_space();
+        // For the log.
+        inner.is_full();
         let freed = inner.sessions().expire();
         for inode in freed {
             inner.leave_unsettled(inode);
@@ -236,15 +237,18 @@ impl Inner {
         }
     }
 
-    fn watch_space(&self) {
+    /// Whether the manager's disk has no room for anything new.
+    pub(super) fn is_full(&self) -> bool {
         let Some(directory) = &self.options.directory else {
-            return;
+            return false;
         };
-        if let Ok(space) = rustix::fs::statvfs(directory) {
-            let full = space.f_bavail.saturating_mul(space.f_frsize) < SPACE_RESERVE;
-            if full != self.full.swap(full, Ordering::Relaxed) {
-                tracing::warn!(full, "the metadata manager's disk");
-            }
+        let Ok(space) = rustix::fs::statvfs(directory) else {
+            return self.full.load(Ordering::Relaxed);
+        };
+        let full = space.f_bavail.saturating_mul(space.f_frsize) < SPACE_RESERVE;
+        if full != self.full.swap(full, Ordering::Relaxed) {
+            tracing::warn!(full, "the metadata manager's disk");
         }
+        full
     }
 }
