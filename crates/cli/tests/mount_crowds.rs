@@ -5,8 +5,8 @@ mod mount_support;
 mod support;
 
 use mount_support::control::{Control, in_time};
+use mount_support::mapped::Mapped;
 use mount_support::{binary, is_mounted, open, sea, two, wait_until};
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,34 +17,6 @@ use std::time::{Duration, Instant};
 const CROWD: usize = 256;
 
 const PAGE: usize = 4096;
-
-/// A page of a file in shared memory, which goes when dropped.
-struct Mapped(*mut u8);
-
-impl Mapped {
-    fn of(file: &File) -> Mapped {
-        use rustix::mm::{MapFlags, ProtFlags};
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let none = std::ptr::null_mut();
-        // SAFETY: a fresh mapping.
-        let map = unsafe { rustix::mm::mmap(none, PAGE, access, MapFlags::SHARED, file, 0) };
-        Mapped(map.unwrap().cast())
-    }
-
-    /// The file must have that byte.
-    fn put(&self, offset: usize, byte: u8) {
-        assert!(offset < PAGE);
-        // SAFETY: within the mapping.
-        unsafe { self.0.add(offset).write_volatile(byte) };
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody uses after this.
-        unsafe { rustix::mm::munmap(self.0.cast(), PAGE).unwrap() };
-    }
-}
 
 /// The kernel is told to forget pages, and writes those first that were changed: for that it needs a thread of
 /// the mount, which must not all be telling it such things.
@@ -63,7 +35,7 @@ fn a_crowd_can_cut_and_look_at_mapped_files() {
                 std::thread::spawn(move || {
                     let file = open(&path);
                     file.set_len(PAGE as u64).unwrap();
-                    let map = Mapped::of(&file);
+                    let map = Mapped::of(&file, PAGE);
                     for round in 0..4 {
                         map.put(17, round);
                         barrier.wait();

@@ -5,6 +5,7 @@ mod mount_support;
 mod support;
 
 use mount_support::control::in_time;
+use mount_support::mapped::Mapped;
 use mount_support::{open, two};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -17,31 +18,15 @@ fn mapped_memory_is_written_back() {
     let length = 1 << 20;
     let file = open(&a.join("f"));
     file.set_len(length as u64).unwrap();
-    // SAFETY: a fresh mapping of a file that nobody cuts, unmapped below.
-    let map = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            length,
-            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-            rustix::mm::MapFlags::SHARED,
-            &file,
-            0,
-        )
-        .unwrap()
-    };
-    // SAFETY: the mapping is that long, and this is the only slice of it.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(map.cast::<u8>(), length) };
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = (index * 31 % 251) as u8;
+    let map = Mapped::of(&file, length);
+    for index in 0..length {
+        map.put(index, (index * 31 % 251) as u8);
     }
-    // SAFETY: the whole mapping.
-    unsafe { rustix::mm::msync(map, length, rustix::mm::MsyncFlags::SYNC).unwrap() };
+    map.sync();
     let expected: Vec<u8> = (0..length).map(|index| (index * 31 % 251) as u8).collect();
     assert!(std::fs::read(b.join("f")).unwrap() == expected);
-    bytes[5] = 255;
-    // SAFETY: nobody uses `bytes` after this.
-    unsafe { rustix::mm::munmap(map, length).unwrap() };
-    drop(file);
+    map.put(5, 255);
+    drop((map, file));
     assert_eq!(std::fs::read(b.join("f")).unwrap()[5], 255);
 }
 
@@ -58,35 +43,20 @@ fn what_was_written_through_a_mapping_is_no_hole() {
         let file = open(&place.join("f"));
         let (length, written) = (8 << 20, 5 << 20);
         file.set_len(length as u64).unwrap();
-        // SAFETY: a fresh mapping of a file that nobody cuts, unmapped below.
-        let map = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-                rustix::mm::MapFlags::SHARED,
-                &file,
-                0,
-            )
-            .unwrap()
-        };
+        let map = Mapped::of(&file, length);
         // Not later: the kernel writes its pages when a file is opened.
         let other = File::open(place.join("f")).unwrap();
         let data = |file: &File| seek(file, SeekFrom::Data(0)).map(|at| at as usize);
         assert_eq!(data(&file), Err(rustix::io::Errno::NXIO));
-        // SAFETY: within the mapping, and within the file.
-        unsafe { map.cast::<u8>().add(written).write_volatile(7) };
+        map.put(written, 7);
         for file in [&other, &file] {
             assert_eq!(data(file), Ok(written), "{options:?}");
         }
         let hole = seek(&other, SeekFrom::Hole(written as u64));
         assert_eq!(hole, Ok(written as u64 + 4096));
-        // SAFETY: as above. The page was taken away meanwhile, and comes back with what it had.
-        let byte = unsafe { map.cast::<u8>().add(written).read_volatile() };
-        assert_eq!(byte, 7);
-        // SAFETY: the whole mapping, which nobody uses after this.
-        unsafe { rustix::mm::munmap(map, length).unwrap() };
-        drop((file, other));
+        // The page was taken away meanwhile, and comes back with what it had.
+        assert_eq!(map.get(written), 7);
+        drop((map, file, other));
         sea.check();
     }
 }
@@ -105,32 +75,17 @@ fn a_file_that_is_mapped_for_appending_can_be_read_meanwhile() {
         open(&path).set_len(length as u64).unwrap();
         let append = OpenOptions::new().read(true).append(true).open(&path);
         let append = append.unwrap();
-        // SAFETY: a fresh mapping of a file that nobody cuts, unmapped below.
-        let map = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-                rustix::mm::MapFlags::SHARED,
-                &append,
-                0,
-            )
-            .unwrap()
-        };
+        let map = Mapped::of(&append, length);
         for round in 1..20 {
-            // SAFETY: within the mapping, and within the file.
-            unsafe { map.cast::<u8>().add(5000).write_volatile(round) };
+            map.put(5000, round);
             // Files that were written are opened with an empty cache.
             let file = open(&path);
             let mut byte = [0];
             file.read_exact_at(&mut byte, 5000).unwrap();
             assert_eq!(byte, [round]);
             file.write_all_at(b"x", 9000).unwrap();
-            // SAFETY: the whole mapping.
-            unsafe { rustix::mm::msync(map, length, rustix::mm::MsyncFlags::SYNC).unwrap() };
+            map.sync();
         }
-        // SAFETY: the whole mapping, which nobody uses after this.
-        unsafe { rustix::mm::munmap(map, length).unwrap() };
     });
     if !mapped {
         support::skip(test, "no fusectl: a mount that hangs could not be ended");
@@ -153,27 +108,12 @@ fn a_file_that_is_mapped_and_written_can_be_cut() {
     let cut = in_time(&place, "cutting a mapped file", move || {
         let page = 4096;
         let file = open(&path);
-        // SAFETY: a fresh mapping; only pages that the file has at that moment are touched.
-        let map = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                4 * page,
-                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-                rustix::mm::MapFlags::SHARED,
-                &file,
-                0,
-            )
-            .unwrap()
-        };
-        let put = |offset: usize, byte: u8| {
-            // SAFETY: within the mapping, and within the file.
-            unsafe { map.cast::<u8>().add(offset).write_volatile(byte) };
-        };
+        let map = Mapped::of(&file, 4 * page);
         for (round, size) in [3, 5000, 0, 4096, 8192, 12_288].into_iter().enumerate() {
             file.set_len(4 * page as u64).unwrap();
-            put(0, 7);
-            put(page + 904, 8);
-            put(3 * page, 9);
+            map.put(0, 7);
+            map.put(page + 904, 8);
+            map.put(3 * page, 9);
             match round % 3 {
                 0 => file.set_len(size).unwrap(),
                 1 => open(&path).set_len(size).unwrap(),
@@ -195,8 +135,6 @@ fn a_file_that_is_mapped_and_written_can_be_cut() {
                 assert_eq!(bytes[offset], there, "byte {offset} in round {round}");
             }
         }
-        // SAFETY: the whole mapping, which nobody uses after this.
-        unsafe { rustix::mm::munmap(map, 4 * page).unwrap() };
     });
     if !cut {
         support::skip(test, "no fusectl: a mount that hangs could not be ended");

@@ -7,6 +7,7 @@ pub mod apart;
 pub mod control;
 mod directory;
 pub mod handle;
+pub mod mapped;
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
