@@ -236,10 +236,14 @@ impl Inner {
                 // waits for a lock must not wait for that.
                 Some((answer, Some(old))) => {
                     let inner = self.clone();
-                    std::thread::spawn(move || {
+                    let answer = move || {
                         inner.drop_cached(old, 0, 0);
                         give(waiter.reply, answer);
-                    });
+                    };
+                    let thread = std::thread::Builder::new().name("fuse-locked".into());
+                    if let Err(error) = thread.spawn(answer) {
+                        tracing::warn!("no thread to make old pages go: {error}");
+                    }
                 }
                 None if signalled && waiter.question.want == Want::Lock => {
                     waiter.reply.error(libc::EINTR);
