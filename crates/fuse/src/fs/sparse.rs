@@ -1,7 +1,5 @@
 //! Space and holes: fallocate, SEEK_DATA, SEEK_HOLE.
 
-use std::sync::Arc;
-
 use trireme_proto::message::io::Allocate;
 
 use super::handle::Handle;
@@ -36,33 +34,18 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn lseek(self: &Arc<Self>, request: &Request<'_>, reply: Reply) {
-        let found = request
-            .arguments::<LseekIn>()
-            .and_then(|what| Ok((what, self.handles.file(what.fh)?)));
-        let (what, handle) = match found {
-            Ok(found) => found,
-            Err(errno) => {
-                reply.error(errno);
-                return;
+    pub(super) fn lseek(&self, request: &Request<'_>, reply: Reply) {
+        let result = request.arguments::<LseekIn>().and_then(|what| {
+            let handle = self.handles.file(what.fh)?;
+            let writers = self.handles.writers(handle.inode);
+            if writers.iter().any(|writer| writer.maps) {
+                // What was written through a mapping is data, and only the kernel has it: told to forget, it
+                // writes it first.
+                self.drop_cached(handle.inode, what.offset, 0);
             }
-        };
-        let writers = self.handles.writers(handle.inode);
-        if !writers.iter().any(|writer| writer.maps) {
-            reply.result(seek(&handle, &what));
-            return;
-        }
-        // What was written through a mapping is data, and only the kernel has it: told to forget, it
-        // writes it first. Those writes need threads of their own, so this one must not wait for them.
-        let inner = self.clone();
-        let answer = move || {
-            inner.drop_cached(handle.inode, what.offset, 0);
-            reply.result(seek(&handle, &what));
-        };
-        let thread = std::thread::Builder::new().name("fuse-seek".into());
-        if let Err(error) = thread.spawn(answer) {
-            tracing::warn!("no thread to look for holes: {error}");
-        }
+            seek(&handle, &what)
+        });
+        reply.result(result);
     }
 }
 
