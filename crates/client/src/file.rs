@@ -164,6 +164,18 @@ impl File {
         self.inner.transfer()
     }
 
+    /// Fills `buffer` if its bytes are in this host's memory and lent to this opening; waits for nobody.
+    /// Otherwise its content is undefined, and [`File::read_at`] is to be asked.
+    pub fn read_here(&self, buffer: &mut [u8], offset: u64) -> bool {
+        self.inner.read_here(buffer, offset)
+    }
+
+    /// Writes all of `buffer` if its places are lent to this opening; waits for no server. Otherwise anything
+    /// may have been written of it, and [`File::write_at`] is to be asked.
+    pub fn write_here(&self, buffer: &[u8], offset: u64) -> bool {
+        self.inner.write_here(buffer, offset)
+    }
+
     /// Reads into `buffer` from `offset` on; fewer bytes than asked only at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buffer, offset)
@@ -376,6 +388,27 @@ impl Inner {
         header.offset = U64::new(offset);
         header.length = U64::new(length);
         header
+    }
+
+    fn read_here(&self, buffer: &mut [u8], offset: u64) -> bool {
+        let within = (buffer.len() as u64) <= FILE_BYTES.saturating_sub(offset);
+        within && self.transfer().lend && self.lent_to_read.read(self, buffer, offset)
+    }
+
+    fn write_here(&self, buffer: &[u8], offset: u64) -> bool {
+        let length = buffer.len() as u64;
+        let known = check_range(offset, length).is_ok()
+            && self.transfer().lend
+            && self.unknown_reach(offset, length).is_none();
+        if !known {
+            return false;
+        }
+        self.wrote.store(true, Ordering::Relaxed);
+        let written = self.lent_to_write.write(self, buffer, offset);
+        if written {
+            self.end.fetch_max(offset + length, Ordering::Relaxed);
+        }
+        written
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::buffer::with_buffer;
 use crate::kernel::abi::{self, AttrOut, EntryOut, OpenOut, ReadIn, ReleaseIn, init, op};
 use crate::kernel::{
-    self, Device, FileSystem, MountOptions, Reply, Request, SLOT, Session, split_name,
+    self, Device, FileSystem, MountOptions, Permit, Reply, Request, SLOT, Session, split_name,
 };
 
 /// Seconds that the kernel may believe us.
@@ -39,6 +39,7 @@ impl Bare {
             names: Mutex::default(),
             open: RwLock::default(),
         };
+        let permit = Permit::get();
         let device = Device::mount(
             &dir,
             MountOptions {
@@ -48,8 +49,9 @@ impl Bare {
             },
         )?;
         let buffer = Box::leak(vec![0; SLOT * 16].into_boxed_slice());
-        let session = Session::start(device, Arc::new(files), buffer)?;
+        let session = Session::start(device, Arc::new(files), buffer, permit.is_some())?;
         session.wait_ready();
+        drop(permit);
         kernel::set_read_ahead(&dir, kernel::READ_AHEAD);
         Ok(Bare { dir, session })
     }
@@ -88,7 +90,7 @@ impl Files {
 
     fn lookup(&self, request: &Request<'_>) -> Result<EntryOut, i32> {
         use std::os::unix::ffi::OsStrExt;
-        let (name, _) = split_name(request.body)?;
+        let (name, _) = split_name(request.names())?;
         let path = self.source.join(std::ffi::OsStr::from_bytes(name));
         let inode = path.metadata().map_err(|error| errno(&error))?.ino();
         let attr = Files::attr(&path, inode)?;
@@ -105,7 +107,7 @@ impl Files {
         })
     }
 
-    fn read(&self, request: &Request<'_>, reply: Reply) {
+    fn read(&self, request: &Request<'_>, mut reply: Reply) {
         let Ok(what) = request.arguments::<ReadIn>() else {
             reply.error(libc::EINVAL);
             return;
@@ -116,6 +118,14 @@ impl Files {
             return;
         };
         drop(open);
+        let size = what.size as usize;
+        if let Some(room) = reply.room(size) {
+            match file.read_at(room, what.offset) {
+                Ok(got) => reply.filled(got),
+                Err(error) => reply.error(errno(&error)),
+            };
+            return;
+        }
         with_buffer(what.size as usize, |buffer| {
             match file.read_at(buffer, what.offset) {
                 Ok(got) => reply.bytes(&buffer[..got]),

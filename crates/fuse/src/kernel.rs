@@ -7,9 +7,12 @@
 
 pub mod abi;
 pub mod device;
+mod permit;
 pub mod request;
+mod ring;
 pub mod session;
 
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
+pub use permit::Permit;
 pub use request::{Notifier, Reply, Request, split_name};
 pub use session::{FileSystem, MAX_WRITE, SLOT, Session, THREADS, waiting_for_kernel};

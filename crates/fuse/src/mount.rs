@@ -31,6 +31,8 @@ pub struct Options {
     pub no_exec: bool,
     /// How far the kernel reads ahead, in bytes; more than 128 KiB needs root.
     pub read_ahead: usize,
+    /// Requests come through io_uring where the kernel can do that and this is root; else through `/dev/fuse`.
+    pub io_uring: bool,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             no_dev: false,
             no_exec: false,
             read_ahead: kernel::READ_AHEAD,
+            io_uring: true,
         }
     }
 }
@@ -94,12 +97,14 @@ impl Mount {
             ..*cluster.options()
         });
         let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
+        let permit = options.io_uring.then(kernel::Permit::get).flatten();
         let device = Device::mount(&dir, options.for_kernel())?;
-        let session = Session::start(device, fs.clone(), buffer)?;
+        let session = Session::start(device, fs.clone(), buffer, permit.is_some())?;
         let mount = Mount { session, dir };
         if !mount.session.wait_ready() {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
+        drop(permit);
         fs.reads_ahead(kernel::set_read_ahead(&mount.dir, options.read_ahead));
         Ok(mount)
     }

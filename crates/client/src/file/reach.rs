@@ -29,20 +29,9 @@ impl Reach {
 impl Inner {
     /// `EFBIG` if a server that has a part of this range cannot have it that far from the beginning.
     pub(super) fn check_reach(&self, offset: u64, length: u64) -> Result<()> {
-        let end = offset + length;
-        if end <= ANY_DISK_BYTES || length == 0 {
+        let Some(wanted) = self.unknown_reach(offset, length) else {
             return Ok(());
-        }
-        let mut wanted = vec![None; self.servers.len()];
-        for server in self.servers_of(offset, length) {
-            let bytes = self.parts[server].bytes_in(0..end);
-            if bytes > self.reach.0[server].load(Ordering::Relaxed) {
-                wanted[server] = Some(bytes);
-            }
-        }
-        if wanted.iter().all(Option::is_none) {
-            return Ok(());
-        }
+        };
         let ahead: Vec<_> = wanted
             .iter()
             .map(|bytes| bytes.map(|bytes| bytes.next_multiple_of(STEP)))
@@ -61,6 +50,22 @@ impl Inner {
             known.fetch_max(reached.unwrap_or(0), Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// The servers that must be asked before this range is written, and for how much each; none, most often.
+    pub(super) fn unknown_reach(&self, offset: u64, length: u64) -> Option<Vec<Option<u64>>> {
+        let end = offset + length;
+        if end <= ANY_DISK_BYTES || length == 0 {
+            return None;
+        }
+        let mut wanted = vec![None; self.servers.len()];
+        for server in self.servers_of(offset, length) {
+            let bytes = self.parts[server].bytes_in(0..end);
+            if bytes > self.reach.0[server].load(Ordering::Relaxed) {
+                wanted[server] = Some(bytes);
+            }
+        }
+        wanted.iter().any(Option::is_some).then_some(wanted)
     }
 
     fn ask_reach(&self, ends: &[Option<u64>]) -> Result<()> {

@@ -178,9 +178,11 @@ impl Inner {
         let answer = self.attr_reply(entry.attr);
         // While a file is being cut the kernel sends no writes of its pages, and to drop one that was
         // written through a mapping is to wait for its write: only once the answer is there.
-        reply.give(&answer);
         if outdated {
+            reply.before_the_rest().give(&answer);
             self.drop_cached(inode, 0, 0);
+        } else {
+            reply.give(&answer);
         }
     }
 

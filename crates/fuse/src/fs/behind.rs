@@ -96,6 +96,11 @@ impl Behind {
         }
     }
 
+    /// Whether no write is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
     /// Waits for the writes that overlap a range.
     pub fn wait_for(&self, range: &Range<u64>) {
         if self.count.load(Ordering::SeqCst) > 0 {

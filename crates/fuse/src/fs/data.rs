@@ -17,8 +17,16 @@ const COPY_PIECE: usize = 1 << 20;
 /// this large.
 const APPEND_LOCK: u64 = 1 << 63;
 
+/// All of it was written.
+fn done(what: &WriteIn) -> WriteOut {
+    WriteOut {
+        size: what.size,
+        padding: 0,
+    }
+}
+
 impl Inner {
-    pub(super) fn read(&self, request: &Request<'_>, reply: Reply) {
+    pub(super) fn read(&self, request: &Request<'_>, mut reply: Reply) {
         let found = request
             .arguments::<ReadIn>()
             .and_then(|what| Ok((what, self.handles.file(what.fh)?)));
@@ -31,6 +39,18 @@ impl Inner {
         };
         self.learn_from(&handle, &what);
         let end = what.offset.saturating_add(u64::from(what.size));
+        let size = what.size as usize;
+        if handle.behind.is_quiet()
+            && let Some(room) = reply.room(size)
+            && handle.file.read_here(room, what.offset)
+        {
+            if !handle.no_atime {
+                self.note_read(handle.inode);
+            }
+            reply.filled(size);
+            return;
+        }
+        reply.leaves_place();
         handle.behind.wait_for(&(what.offset..end));
         with_buffer(what.size as usize, |buffer| {
             match handle.file.read_at(buffer, what.offset) {
@@ -47,7 +67,7 @@ impl Inner {
         });
     }
 
-    pub(super) fn write(&self, request: &Request<'_>, reply: Reply) {
+    pub(super) fn write(&self, request: &Request<'_>, mut reply: Reply) {
         let taken = request.take::<WriteIn>().and_then(|(what, data)| {
             let handle = self.handles.file(what.fh)?;
             let data = data.get(..what.size as usize).ok_or(libc::EINVAL)?;
@@ -65,17 +85,65 @@ impl Inner {
                 return;
             }
         };
-        let done = WriteOut {
-            size: what.size,
-            padding: 0,
+        if !reply.is_in_place() {
+            self.write_bytes(&what, data, &handle, reply);
+            return;
+        }
+        if self.write_here(&what, data, &handle) {
+            reply.give(&done(&what));
+            return;
+        }
+        // What follows may take its time, and the kernel may want the place back meanwhile.
+        with_buffer(data.len(), |copy| {
+            copy.copy_from_slice(data);
+            reply.leaves_place();
+            self.write_bytes(&what, copy, &handle, reply);
+        });
+    }
+
+    /// Writes what takes no word to anybody; false where there is more to do.
+    fn write_here(&self, what: &WriteIn, data: &[u8], handle: &Handle) -> bool {
+        let append = handle.append && what.flags as i32 & libc::O_APPEND != 0;
+        let length = u64::from(what.size);
+        if append || !handle.behind.is_quiet() {
+            return false;
+        }
+        let (inode, end) = (handle.inode, what.offset.saturating_add(length));
+        let adds = self.nodes.with(inode, |node| {
+            let known = node.reach.max(node.attr.size);
+            let hole = what.offset > known;
+            if !hole {
+                node.reach = known.max(end);
+            }
+            !hole
+        });
+        if adds != Some(true) {
+            return false;
+        }
+        let Ok(resting) = handle.resting.try_read() else {
+            return false;
         };
+        if *resting || !handle.file.write_here(data, what.offset) {
+            return false;
+        }
+        drop(resting);
+        let from_cache = what.write_flags & abi::WRITE_CACHE != 0;
+        self.note_time(handle, what.offset, length, from_cache);
+        if !from_cache {
+            self.forget_cached(handle, what.offset, length);
+        }
+        true
+    }
+
+    fn write_bytes(&self, what: &WriteIn, data: &[u8], handle: &Handle, reply: Reply) {
+        let done = done(what);
         if handle.append && what.flags as i32 & libc::O_APPEND != 0 {
-            let result = self.append(&handle, data);
+            let result = self.append(handle, data);
             reply.result(result.map(|()| done));
             return;
         }
         // Before it is answered: the next write, which continues it, may overtake it from then on.
-        self.notice_hole(&handle, what.offset, what.size);
+        self.notice_hole(handle, what.offset, what.size);
         let writing = handle
             .behind
             .begin(what.offset..what.offset.saturating_add(u64::from(what.size)));
@@ -101,13 +169,13 @@ impl Inner {
         if early.is_some()
             && let Some(reply) = reply.take()
         {
-            reply.give(&done);
+            reply.before_the_rest().give(&done);
         }
         let result = handle.file.write_at(data, what.offset);
         drop(awake);
         let result = result.map_err(|error| library_errno(&error));
         if result.is_ok() {
-            self.note_time(&handle, what.offset, data.len() as u64, from_cache);
+            self.note_time(handle, what.offset, data.len() as u64, from_cache);
         }
         match (&reply, result) {
             (None, Err(errno)) => writing.failed(errno),
@@ -116,7 +184,7 @@ impl Inner {
         }
         // The kernel has what it sends from its pages, and would wait for the answer before it forgot them.
         if result.is_ok() && !from_cache {
-            self.forget_cached(&handle, what.offset, data.len() as u64);
+            self.forget_cached(handle, what.offset, data.len() as u64);
         }
         if let Some(reply) = reply {
             reply.result(result.map(|()| done));

@@ -59,7 +59,7 @@ impl Inner {
     }
 
     pub(super) fn lookup(&self, request: &Request<'_>, reply: Reply) {
-        let result = split_name(request.body).and_then(|(name, _)| {
+        let result = split_name(request.names()).and_then(|(name, _)| {
             let inode = request.header.nodeid;
             // A file handle leads to an inode whatever it is, not to a name in a directory.
             let place = match name {
@@ -142,7 +142,7 @@ impl Inner {
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, reply: Reply) {
-        let result = split_name(request.body).and_then(|(name, rest)| {
+        let result = split_name(request.names()).and_then(|(name, rest)| {
             let (target, _) = split_name(rest)?;
             self.make(request, name, (0o777, 0), Node::Symlink(target.to_vec()))
                 .map(|entry| (name, entry))
@@ -183,7 +183,7 @@ impl Inner {
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>, reply: Reply) {
-        let result = split_name(request.body).and_then(|(name, _)| {
+        let result = split_name(request.names()).and_then(|(name, _)| {
             let place = Place::name(request.header.nodeid, name);
             self.change(&request.header, meta::Request::Unlink { place })
         });
@@ -191,7 +191,7 @@ impl Inner {
     }
 
     pub(super) fn rmdir(&self, request: &Request<'_>, reply: Reply) {
-        let result = split_name(request.body).and_then(|(name, _)| {
+        let result = split_name(request.names()).and_then(|(name, _)| {
             let place = Place::name(request.header.nodeid, name);
             self.change(&request.header, meta::Request::Rmdir { place })
         });

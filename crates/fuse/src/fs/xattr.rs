@@ -99,7 +99,7 @@ impl Inner {
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>, reply: Reply) {
-        let result = split_name(request.body).and_then(|(name, _)| {
+        let result = split_name(request.names()).and_then(|(name, _)| {
             supported(name)?;
             let question = meta::Request::RemoveXattr {
                 place: Place::inode(request.header.nodeid),

@@ -3,7 +3,7 @@
 //! Names and fields are the kernel's, so that its documentation applies.
 #![allow(missing_docs)]
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the protocol; the minor number is the newest whose structures are below.
 pub const MAJOR: u32 = 7;
@@ -65,6 +65,27 @@ layouts! {
     struct Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
     struct NotifyInvalInode { ino: u64, off: i64, len: i64 }
     struct NotifyStore { nodeid: u64, offset: u64, size: u32, padding: u32 }
+    struct NotifyRetrieve { notify_unique: u64, nodeid: u64, offset: u64, size: u32, padding: u32 }
+    struct RingCommand { flags: u64, commit_id: u64, qid: u16, padding: [u8; 6] }
+}
+
+/// What lies before a request's or an answer's bytes in a ring: `fuse_uring_req_header`.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RingHead {
+    pub in_out: [u8; 128],
+    pub op_in: [u8; 128],
+    pub flags: u64,
+    pub commit_id: u64,
+    pub in_out_size: u32,
+    pub padding: u32,
+    pub reserved: u64,
+}
+
+impl Default for RingHead {
+    fn default() -> RingHead {
+        RingHead::new_zeroed()
+    }
 }
 
 impl InHeader {
@@ -114,6 +135,7 @@ pub mod op {
     pub const CREATE: u32 = 35;
     pub const INTERRUPT: u32 = 36;
     pub const DESTROY: u32 = 38;
+    pub const NOTIFY_REPLY: u32 = 41;
     pub const BATCH_FORGET: u32 = 42;
     pub const FALLOCATE: u32 = 43;
     pub const READDIRPLUS: u32 = 44;
@@ -142,6 +164,7 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
 pub mod open {
@@ -172,3 +195,6 @@ pub const OPEN_KILL_SUIDGID: u32 = 1;
 pub const LK_FLOCK: u32 = 1;
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 pub const NOTIFY_STORE: i32 = 4;
+pub const NOTIFY_RETRIEVE: i32 = 5;
+pub const RING_REGISTER: u32 = 1;
+pub const RING_COMMIT_AND_FETCH: u32 = 2;

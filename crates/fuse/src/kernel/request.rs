@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::abi::{self, InHeader, OutHeader};
+use super::ring::{Entry, Rings};
 use super::session::{Shared, waiting_for_kernel};
 
 /// What the kernel asks.
@@ -15,13 +16,21 @@ pub struct Request<'a> {
     /// Who, what and about which inode.
     pub header: InHeader,
     /// The arguments.
-    pub body: &'a [u8],
+    pub(super) body: &'a [u8],
+    /// What follows the fixed ones, where that lies elsewhere.
+    pub(super) data: Option<&'a [u8]>,
 }
 
 impl<'a> Request<'a> {
     /// The fixed arguments and what follows them.
     pub fn take<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<(T, &'a [u8]), i32> {
-        T::read_from_prefix(self.body).map_err(|_| libc::EINVAL)
+        let (fixed, rest) = T::read_from_prefix(self.body).map_err(|_| libc::EINVAL)?;
+        Ok((fixed, self.data.unwrap_or(rest)))
+    }
+
+    /// The arguments of a request that has none that are fixed.
+    pub fn names(&self) -> &'a [u8] {
+        self.data.unwrap_or(self.body)
     }
 
     /// Only the fixed arguments.
@@ -44,18 +53,88 @@ pub struct Reply {
     shared: Arc<Shared>,
     unique: u64,
     open: bool,
+    /// Where the answer goes, if the request did not come through the device.
+    entry: Option<Arc<Entry>>,
+    /// The request's bytes lie where the answer goes.
+    in_place: bool,
+    /// Whoever answers has more to do then.
+    more_to_do: bool,
 }
 
 impl Reply {
     pub(super) fn new(shared: Arc<Shared>, unique: u64, opcode: u32, expected: bool) -> Reply {
         if expected {
-            shared.begin(unique, opcode);
+            shared.begin(unique, opcode, None, false);
         }
         Reply {
             shared,
             unique,
             open: expected,
+            entry: None,
+            in_place: false,
+            more_to_do: false,
         }
+    }
+
+    /// For a request that came to an entry; `in_place` when it is carried out with the bytes that lie there.
+    pub(super) fn through(
+        shared: Arc<Shared>,
+        entry: Arc<Entry>,
+        unique: u64,
+        opcode: u32,
+        in_place: bool,
+    ) -> Reply {
+        shared.begin(unique, opcode, Some(entry.clone()), in_place);
+        Reply {
+            shared,
+            unique,
+            open: true,
+            entry: Some(entry),
+            in_place,
+            more_to_do: false,
+        }
+    }
+
+    /// Whether the bytes of the request, or those of its answer, are where the kernel puts others as soon as
+    /// it has been answered.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
+    }
+
+    /// Room for the bytes of the answer where the kernel takes them from, if there is such a place. For what
+    /// takes no time: nobody can be interrupted while it is used.
+    pub fn room(&mut self, length: usize) -> Option<&mut [u8]> {
+        let entry = self.entry.as_ref().filter(|_| self.in_place)?;
+        // SAFETY: nobody answers in our place while it is used, and `self` is borrowed as long as the room is.
+        Some(unsafe { entry.bytes(length) })
+    }
+
+    /// Gives the first bytes of the room.
+    pub fn filled(mut self, length: usize) -> bool {
+        let Some(entry) = self.entry.take() else {
+            return false;
+        };
+        if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
+            return false;
+        }
+        // SAFETY: not answered before, by the line above.
+        unsafe { entry.answer(self.unique, 0, length) };
+        Rings::answer(&self.shared, entry, self.unique, self.more_to_do);
+        true
+    }
+
+    /// The bytes of the request, and the room, are not used any more: what follows may take its time.
+    pub fn leaves_place(&mut self) {
+        if std::mem::take(&mut self.in_place) {
+            self.shared.leaves_place(self.unique);
+        }
+    }
+
+    /// The answer is not the end: whoever gives it has more to do, for which nobody shall wait.
+    #[must_use]
+    pub fn before_the_rest(mut self) -> Reply {
+        self.more_to_do = true;
+        self
     }
 
     /// The request's number, by which an interrupt names it.
@@ -103,16 +182,41 @@ impl Reply {
         if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
             return false;
         }
-        send(&self.shared, self.unique, error, &[payload])
+        let entry = self.entry.take();
+        let more = self.more_to_do;
+        answer(&self.shared, entry, self.unique, error, payload, more)
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
         if self.open && self.shared.end(self.unique) {
-            send(&self.shared, self.unique, -libc::EIO, &[]);
+            let entry = self.entry.take();
+            let more = self.more_to_do;
+            answer(&self.shared, entry, self.unique, -libc::EIO, &[], more);
         }
     }
+}
+
+/// Answers a request, by whichever way it came; for the one that may.
+pub(super) fn answer(
+    shared: &Arc<Shared>,
+    entry: Option<Arc<Entry>>,
+    unique: u64,
+    error: i32,
+    payload: &[u8],
+    more_to_do: bool,
+) -> bool {
+    let Some(entry) = entry else {
+        return send(shared, unique, error, &[payload]);
+    };
+    // SAFETY: only one may answer, and whoever carries the request out is not using the bytes.
+    unsafe {
+        entry.bytes(payload.len())[..payload.len()].copy_from_slice(payload);
+        entry.answer(unique, error, payload.len());
+    }
+    Rings::answer(shared, entry, unique, more_to_do);
+    true
 }
 
 /// Writes an answer; false when the kernel no longer wants it.

@@ -6,7 +6,7 @@
 //! all: it may be waiting for us to carry out another request.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ use zerocopy::FromBytes;
 
 use super::abi::{self, InHeader, InitIn, InitOut, InterruptIn, init, op};
 use super::device::Device;
-use super::request::{Notifier, Reply, Request, send};
+use super::request::{Notifier, Reply, Request, answer, send};
+use super::ring::{self, Entry, Rings};
 
 /// Largest write and read of one request: what the kernel allows by default (`fs.fuse.max_pages_limit`).
 pub const MAX_WRITE: usize = 1 << 20;
@@ -25,7 +26,7 @@ pub const MAX_WRITE: usize = 1 << 20;
 /// Bytes before the data of a write request: with the request put this far before a page's end, the
 /// data begins on a page.
 const WRITE_HEADER: usize = size_of::<InHeader>() + size_of::<abi::WriteIn>();
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// Room for one request.
 pub const SLOT: usize = PAGE + MAX_WRITE + PAGE;
@@ -34,7 +35,7 @@ pub const SLOT: usize = PAGE + MAX_WRITE + PAGE;
 pub const THREADS: usize = 64;
 
 /// Threads at most when they all wait for servers that are away: the rest must go on.
-const MOST_THREADS: usize = 1024;
+pub(super) const MOST_THREADS: usize = 1024;
 
 /// When all threads have been busy for this long and none took another request, there may be more.
 const STALL: Duration = Duration::from_millis(100);
@@ -89,20 +90,28 @@ pub trait FileSystem: Send + Sync + 'static {
 pub struct Shared {
     pub(super) device: Device,
     working: Mutex<HashMap<u64, Working>>,
+    /// Requests that a signal came for before they did themselves.
+    early: Mutex<VecDeque<u64>>,
     interrupts: Condvar,
     state: Mutex<State>,
     changed: Condvar,
     idle: AtomicUsize,
     /// Requests that were taken from the kernel, ever.
     taken: AtomicU64,
+    pub(super) rings: Rings,
 }
 
-/// A mount and what answers its requests.
-type Served = (Arc<Shared>, Arc<dyn FileSystem>);
+/// A mount and what answers its requests; true for a thread that has a ring.
+type Served = (Arc<Shared>, Arc<dyn FileSystem>, bool);
 
 thread_local! {
     /// What this thread serves, if it takes requests from a kernel.
     static SERVES: RefCell<Option<Served>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread serves a mount.
+pub(super) fn serves(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, ring: bool) {
+    SERVES.set(Some((shared.clone(), file_system.clone(), ring)));
 }
 
 /// A request that is being carried out.
@@ -111,7 +120,14 @@ struct Working {
     opcode: u32,
     /// When a signal came for it.
     signal: Option<Instant>,
+    /// Where its answer goes, if not to the device.
+    entry: Option<Arc<Entry>>,
+    /// Bytes are moved to or from there right now.
+    in_place: bool,
 }
+
+/// Signals for requests that nobody has seen yet, at most: that is a matter of an instant.
+const EARLY_SIGNALS: usize = 256;
 
 #[derive(Debug, Default)]
 struct State {
@@ -126,13 +142,14 @@ struct State {
 }
 
 /// Room for a request: of the memory that servers have mapped, or more where that is used up.
-enum Slot {
+#[derive(Debug)]
+pub(super) enum Slot {
     Shared(&'static mut [u8]),
     Own(Vec<u8>),
 }
 
 impl Slot {
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         match self {
             Slot::Shared(bytes) => bytes,
             Slot::Own(bytes) => bytes,
@@ -149,9 +166,81 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin(&self, unique: u64, opcode: u32) {
-        let signal = None;
-        self.working().insert(unique, Working { opcode, signal });
+    /// Room for a request.
+    pub(super) fn slot(&self) -> Slot {
+        match self.state().slots.pop() {
+            Some(slot) => Slot::Shared(slot),
+            None => Slot::Own(vec![0; SLOT]),
+        }
+    }
+
+    pub(super) fn begin(
+        &self,
+        unique: u64,
+        opcode: u32,
+        entry: Option<Arc<Entry>>,
+        in_place: bool,
+    ) {
+        let ring = entry.is_some();
+        let mut request = Working {
+            opcode,
+            signal: None,
+            entry,
+            in_place,
+        };
+        let mut working = self.working();
+        if ring && self.had_early_signal(unique) {
+            request.signal = Some(Instant::now());
+        }
+        working.insert(unique, request);
+    }
+
+    fn had_early_signal(&self, unique: u64) -> bool {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        if early.is_empty() {
+            return false;
+        }
+        let place = early.iter().position(|one| *one == unique);
+        place.and_then(|place| early.remove(place)).is_some()
+    }
+
+    /// A signal came for a request that is not being carried out: it will be, or was.
+    fn keep_early_signal(&self, unique: u64) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        if early.len() >= EARLY_SIGNALS {
+            early.pop_front();
+        }
+        early.push_back(unique);
+    }
+
+    /// Whether a signal came for a request that is not answered yet.
+    pub(super) fn was_interrupted(&self, unique: u64) -> bool {
+        let working = self.working();
+        let request = working.get(&unique);
+        request.is_some_and(|request| request.signal.is_some())
+    }
+
+    /// Somebody may answer in the place of whoever carries this request out.
+    pub(super) fn leaves_place(&self, unique: u64) {
+        if let Some(request) = self.working().get_mut(&unique) {
+            request.in_place = false;
+            if request.signal.is_none() {
+                return;
+            }
+        }
+        self.interrupts.notify_all();
+    }
+
+    /// There is something to look after for those who watch.
+    pub(super) fn worry(&self) {
+        drop(self.working());
+        self.interrupts.notify_all();
+    }
+
+    /// One who waits for the end of them all may be told.
+    pub(super) fn ring_thread_ended(&self) {
+        drop(self.state());
+        self.changed.notify_all();
     }
 
     /// True for the one who may answer.
@@ -171,9 +260,15 @@ impl Shared {
 /// is not one of those that there may be.
 pub fn waiting_for_kernel<T>(act: impl FnOnce() -> T) -> T {
     let serves = SERVES.with_borrow(Clone::clone);
-    let Some((shared, file_system)) = serves else {
+    let Some((shared, file_system, ring)) = serves else {
         return act();
     };
+    if ring {
+        Rings::leaves(&shared);
+        let result = act();
+        Rings::returns(&shared);
+        return result;
+    }
     shared.state().threads -= 1;
     if shared.idle.load(Ordering::SeqCst) == 0
         && let Err(error) = spawn(&shared, &file_system)
@@ -193,16 +288,18 @@ pub struct Session {
 
 impl Session {
     /// Serves `device` with `file_system` from now on. `buffer` holds requests; memory for as many
-    /// as there are [`SLOT`]s in it.
+    /// as there are [`SLOT`]s in it. With `rings` they come through io_uring, if the kernel offers that.
     pub fn start(
         device: Device,
         file_system: Arc<dyn FileSystem>,
         buffer: &'static mut [u8],
+        rings: bool,
     ) -> io::Result<Session> {
         let slots: Vec<_> = buffer.chunks_exact_mut(SLOT).collect();
         let shared = Arc::new(Shared {
             device,
             working: Mutex::default(),
+            early: Mutex::default(),
             interrupts: Condvar::new(),
             state: Mutex::new(State {
                 limit: slots.len().min(THREADS),
@@ -213,6 +310,7 @@ impl Session {
             changed: Condvar::new(),
             idle: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
+            rings: Rings::new(rings),
         });
         spawn(&shared, &file_system)?;
         let watcher = shared.clone();
@@ -239,7 +337,7 @@ impl Session {
     pub fn wait_over(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut state = self.shared.state();
-        while !(state.over && state.threads == 0) {
+        while !(state.over && state.threads == 0 && self.shared.rings.is_empty()) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return state.over;
@@ -272,12 +370,9 @@ fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<
         shared.interrupts.notify_all();
         return Ok(());
     }
-    let slot = match state.slots.pop() {
-        Some(slot) => Slot::Shared(slot),
-        None => Slot::Own(vec![0; SLOT]),
-    };
     state.threads += 1;
     drop(state);
+    let slot = shared.slot();
     shared.idle.fetch_add(1, Ordering::SeqCst);
     let (ours, fs) = (shared.clone(), file_system.clone());
     let started = std::thread::Builder::new()
@@ -293,7 +388,7 @@ fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<
 }
 
 fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, mut slot: Slot) {
-    SERVES.set(Some((shared.clone(), file_system.clone())));
+    serves(shared, file_system, false);
     let over = loop {
         let place = &mut slot.bytes()[PAGE - WRITE_HEADER..];
         let length = match rustix::io::read(shared.device.as_fd(), &mut *place) {
@@ -323,6 +418,7 @@ fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, mut slot: Slot
     shared.idle.fetch_sub(1, Ordering::SeqCst);
     if over && !std::mem::replace(&mut shared.state().over, true) {
         shared.interrupts.notify_all();
+        shared.rings.end();
         file_system.ended();
     }
     SERVES.set(None);
@@ -358,6 +454,7 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
                 drop(working);
                 shared.interrupts.notify_all();
             } else {
+                shared.keep_early_signal(what.unique);
                 drop(working);
                 // Read by another thread this instant, or answered: the kernel asks again or not.
                 send(shared, header.unique, -libc::EAGAIN, &[]);
@@ -369,7 +466,11 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
         opcode => {
             let expected = !matches!(opcode, op::FORGET | op::BATCH_FORGET);
             let reply = Reply::new(shared.clone(), header.unique, opcode, expected);
-            file_system.handle(Request { header, body }, reply);
+            let data = None;
+            file_system.handle(Request { header, body, data }, reply);
+            if opcode == op::SETLKW && shared.was_interrupted(header.unique) {
+                file_system.interrupted(header.unique);
+            }
         }
     }
 }
@@ -402,7 +503,15 @@ fn say_hello(
         offered |= u64::from(high) << 32;
     }
     let wanted = file_system.features() | init::INIT_EXT | init::MAX_PAGES | init::BIG_WRITES;
-    let flags = offered & wanted;
+    let mut flags = offered & wanted;
+    let prepared = if shared.rings.wanted && offered & init::OVER_IO_URING != 0 {
+        ring::prepare(shared, file_system)
+    } else {
+        None
+    };
+    if prepared.is_some() {
+        flags |= init::OVER_IO_URING;
+    }
     let answer = InitOut {
         major: abi::MAJOR,
         minor: hello.minor.min(abi::MINOR),
@@ -427,6 +536,9 @@ fn say_hello(
         0,
         &[zerocopy::IntoBytes::as_bytes(&answer)],
     );
+    if let Some(prepared) = prepared {
+        prepared.start(shared);
+    }
     shared.state().ready = true;
     shared.changed.notify_all();
 }
@@ -442,9 +554,9 @@ fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
         let mut late = Vec::new();
         let mut next = Duration::from_hours(1);
         working.retain(|unique, request| match &request.signal {
-            Some(_) if !can_be_interrupted(request.opcode) => true,
+            Some(_) if request.in_place || !can_be_interrupted(request.opcode) => true,
             Some(when) if now - *when >= INTERRUPT_AFTER => {
-                late.push(*unique);
+                late.push((*unique, request.entry.take()));
                 false
             }
             Some(when) => {
@@ -462,8 +574,8 @@ fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
         let more = stalled.is_some_and(|(since, _)| now - since >= STALL);
         if !late.is_empty() || more {
             drop(working);
-            for unique in late {
-                send(shared, unique, -libc::EINTR, &[]);
+            for (unique, entry) in late {
+                answer(shared, entry, unique, -libc::EINTR, &[], false);
             }
             if more {
                 stalled = None;
@@ -474,6 +586,12 @@ fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
             }
             working = shared.working();
             continue;
+        }
+        if ring::is_short_of_threads(shared) {
+            drop(working);
+            ring::more_threads(shared);
+            working = shared.working();
+            next = next.min(STALL);
         }
         if let Some((since, _)) = stalled {
             next = next.min(STALL.saturating_sub(now - since));
