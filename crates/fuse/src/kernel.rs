@@ -11,6 +11,7 @@ mod permit;
 pub mod request;
 mod ring;
 pub mod session;
+mod signal;
 
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use permit::Permit;

@@ -64,7 +64,7 @@ pub struct Reply {
 impl Reply {
     pub(super) fn new(shared: Arc<Shared>, unique: u64, opcode: u32, expected: bool) -> Reply {
         if expected {
-            shared.begin(unique, opcode, None, false);
+            shared.begin(unique, opcode);
         }
         Reply {
             shared,
@@ -80,14 +80,13 @@ impl Reply {
     pub(super) fn through(
         shared: Arc<Shared>,
         entry: Arc<Entry>,
-        unique: u64,
-        opcode: u32,
+        header: &InHeader,
         in_place: bool,
     ) -> Reply {
-        shared.begin(unique, opcode, Some(entry.clone()), in_place);
+        shared.begin_in_ring(header, entry.clone(), in_place);
         Reply {
             shared,
-            unique,
+            unique: header.unique,
             open: true,
             entry: Some(entry),
             in_place,

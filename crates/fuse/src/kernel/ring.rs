@@ -20,6 +20,7 @@ mod seat;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 pub(super) use entry::Entry;
 use port::Port;
-use seat::Seat;
+use seat::Seats;
 
 use super::abi::{self, InHeader, ReadIn, op};
 use super::request::{Reply, Request, send};
@@ -65,6 +66,7 @@ pub(super) struct Rings {
     /// A file that the kernel knows.
     file: AtomicU64,
     number: AtomicU64,
+    seats: Seats,
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +78,9 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Pool {
     work: VecDeque<Work>,
-    /// Threads that wait for work.
+    /// Threads that wait for work, and those that are about to.
     waiting: usize,
+    starting: usize,
     /// Threads, without those that wait for the kernel.
     threads: usize,
     /// First entries that the kernel knows, or refused.
@@ -101,6 +104,14 @@ enum After {
     Answered,
     /// Somebody else answers it, and has the entry.
     Left,
+}
+
+impl Pool {
+    /// How much work there is that nobody comes for.
+    fn left_over(&self) -> usize {
+        let coming = self.waiting + self.starting;
+        self.work.len().saturating_sub(coming)
+    }
 }
 
 impl Rings {
@@ -159,12 +170,11 @@ impl Rings {
 
     /// A request of our own making for a queue whose entries had run out: with its answer the kernel looks
     /// for others that wait. It comes to the queue of the processor that this thread is on.
-    fn stir(shared: &Shared, seat: &mut Seat, queue: u16) {
+    fn stir(shared: &Shared, queue: u16) {
         let file = shared.rings.file.load(Ordering::Relaxed);
         if file == 0 {
             return;
         }
-        seat.choose(Some(queue));
         let number = shared.rings.number.fetch_add(2, Ordering::Relaxed);
         let what = abi::NotifyRetrieve {
             notify_unique: OUR_NUMBERS + number,
@@ -172,7 +182,8 @@ impl Rings {
             ..abi::NotifyRetrieve::default()
         };
         // A file that the kernel has forgotten in the meantime: then there is another before long.
-        send(shared, 0, abi::NOTIFY_RETRIEVE, &[what.as_bytes()]);
+        let tell = || send(shared, 0, abi::NOTIFY_RETRIEVE, &[what.as_bytes()]);
+        shared.rings.seats.on(queue, tell);
     }
 }
 
@@ -183,6 +194,7 @@ pub(super) fn prepare(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -
         Ok((processors, port)) => {
             let queues = std::iter::repeat_with(Queue::default).take(processors);
             let _ = shared.rings.queues.set(queues.collect());
+            shared.rings.seats.look();
             let _ = shared.rings.file_system.set(Arc::downgrade(file_system));
             Some(Prepared { port })
         }
@@ -236,17 +248,18 @@ fn push(shared: &Arc<Shared>, work: Work) {
         return;
     }
     let may_grow = pool.threads < MOST_THREADS;
-    if matches!(work, Work::Enter(..)) && !may_grow && pool.waiting <= pool.work.len() {
-        return;
-    }
     pool.work.push_back(work);
-    if pool.waiting >= pool.work.len() {
-        drop(pool);
-        rings.changed.notify_all();
+    let is_left = pool.left_over() > 0;
+    if is_left && !may_grow && matches!(pool.work.back(), Some(Work::Enter(..))) {
+        pool.work.pop_back();
         return;
     }
     drop(pool);
-    more_threads(shared);
+    if is_left {
+        more_threads(shared);
+    } else {
+        rings.changed.notify_all();
+    }
 }
 
 /// As many threads as there is work that nobody waits for; what finds none is tried again by those who watch.
@@ -255,13 +268,14 @@ pub(super) fn more_threads(shared: &Arc<Shared>) {
     let Some(file_system) = shared.rings.file_system.get().and_then(Weak::upgrade) else {
         return;
     };
-    let missing = pool.work.len().saturating_sub(pool.waiting);
-    for _ in 0..missing {
+    for _ in 0..pool.left_over() {
         let (ours, fs) = (shared.clone(), file_system.clone());
         let thread = std::thread::Builder::new().name("fuse-ring".into());
         pool.threads += 1;
+        pool.starting += 1;
         if let Err(error) = thread.spawn(move || serve(&ours, &fs)) {
             pool.threads -= 1;
+            pool.starting -= 1;
             tracing::warn!("no thread for more requests: {error}");
             drop(pool);
             shared.worry();
@@ -273,22 +287,22 @@ pub(super) fn more_threads(shared: &Arc<Shared>) {
 /// Whether there is work that no thread was found for.
 pub(super) fn is_short_of_threads(shared: &Shared) -> bool {
     let pool = shared.rings.pool();
-    !pool.over && pool.work.len() > pool.waiting
+    !pool.over && pool.left_over() > 0
 }
 
 fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
     let rings = &shared.rings;
-    match Port::new(&shared.device) {
+    let port = Port::new(&shared.device);
+    rings.pool().starting -= 1;
+    match port {
         Ok(mut port) => {
             serves(shared, file_system, true);
             let mut scratch = Vec::new();
-            let mut seat = Seat::new();
             while let Some(work) = next_work(rings) {
-                let Some(entry) = begin(shared, &mut port, &mut seat, work) else {
+                let Some(entry) = begin(shared, &mut port, work) else {
                     continue;
                 };
-                let (port, seat) = (&mut port, &mut seat);
-                if !carry_out_all(shared, file_system, port, seat, entry, &mut scratch) {
+                if !carry_out_all(shared, file_system, &mut port, entry, &mut scratch) {
                     break;
                 }
             }
@@ -326,7 +340,7 @@ fn next_work(rings: &Rings) -> Option<Work> {
 }
 
 /// Gives the kernel an entry, new or with an answer.
-fn begin(shared: &Arc<Shared>, port: &mut Port, seat: &mut Seat, work: Work) -> Option<Arc<Entry>> {
+fn begin(shared: &Arc<Shared>, port: &mut Port, work: Work) -> Option<Arc<Entry>> {
     let rings = &shared.rings;
     match work {
         Work::Answer(entry) => {
@@ -353,7 +367,7 @@ fn begin(shared: &Arc<Shared>, port: &mut Port, seat: &mut Seat, work: Work) -> 
                 drop(pool);
                 rings.changed.notify_all();
             } else {
-                Rings::stir(shared, seat, queue);
+                Rings::stir(shared, queue);
             }
             registered.is_ok().then_some(entry)
         }
@@ -365,17 +379,20 @@ fn carry_out_all(
     shared: &Arc<Shared>,
     file_system: &Arc<dyn FileSystem>,
     port: &mut Port,
-    seat: &mut Seat,
     entry: Arc<Entry>,
     scratch: &mut Vec<u8>,
 ) -> bool {
     let Some(queue) = shared.rings.queue(entry.queue) else {
         return false;
     };
-    let home = Some(entry.queue);
-    seat.choose(home);
+    let mut ahead = false;
     loop {
-        let come = port.wait();
+        // The next one is most often like the last one.
+        let come = if ahead {
+            port.wait()
+        } else {
+            shared.rings.seats.on(entry.queue, || port.wait())
+        };
         let left = queue.idle.fetch_sub(1, Ordering::SeqCst) - 1;
         if let Err(errno) = come {
             let error = io::Error::from_raw_os_error(errno);
@@ -383,15 +400,14 @@ fn carry_out_all(
             // Refused, or over: the device tells which.
             return errno == libc::ENOENT;
         }
-        if left == 0 {
+        let (header, ..) = entry.request();
+        if left == 0 && header.opcode != op::NOTIFY_REPLY {
             push(shared, Work::Enter(entry.queue, false));
         }
-        let ahead = is_ahead(&entry);
+        ahead = is_ahead(&entry);
         match carry_out(shared, file_system, &entry, scratch) {
             After::Left => return true,
             After::Answered => {
-                // The next one is most often like the last one.
-                seat.choose(home.filter(|_| !ahead));
                 queue.idle.fetch_add(1, Ordering::SeqCst);
                 port.commit(&entry);
             }
@@ -420,7 +436,7 @@ fn carry_out(
         &scratch[..]
     };
     CURRENT.set(Some((unique, false)));
-    let reply = Reply::through(shared.clone(), entry.clone(), unique, opcode, in_place);
+    let reply = Reply::through(shared.clone(), entry.clone(), &header, in_place);
     match opcode {
         op::NOTIFY_REPLY | op::DESTROY => {
             reply.done();
@@ -431,7 +447,9 @@ fn carry_out(
                 body: &arguments,
                 data: Some(data),
             };
-            file_system.handle(request, reply);
+            // Its entry would be lost with the thread. The reply says EIO as it goes.
+            let handle = AssertUnwindSafe(|| file_system.handle(request, reply));
+            let _ = std::panic::catch_unwind(handle);
         }
     }
     let answered = CURRENT.take() == Some((unique, true));

@@ -19,6 +19,7 @@ use super::abi::{self, InHeader, InitIn, InitOut, InterruptIn, init, op};
 use super::device::Device;
 use super::request::{Notifier, Reply, Request, answer, send};
 use super::ring::{self, Entry, Rings};
+use super::signal;
 
 /// Largest write and read of one request: what the kernel allows by default (`fs.fuse.max_pages_limit`).
 pub const MAX_WRITE: usize = 1 << 20;
@@ -120,11 +121,33 @@ struct Working {
     opcode: u32,
     /// When a signal came for it.
     signal: Option<Instant>,
-    /// Where its answer goes, if not to the device.
-    entry: Option<Arc<Entry>>,
+    /// If it did not come through the device.
+    ring: Option<InRing>,
+}
+
+impl Working {
+    fn is_in_place(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.in_place)
+    }
+}
+
+/// What is to be known of a request that came through a ring.
+#[derive(Debug)]
+struct InRing {
+    /// Where its answer goes.
+    entry: Arc<Entry>,
     /// Bytes are moved to or from there right now.
     in_place: bool,
+    /// Who waits for it, when that began, and when to look whether there is a signal for them.
+    thread: u32,
+    begin: Instant,
+    next_look: Instant,
 }
+
+/// Who has waited for this long may have a signal that the kernel does not tell of; and the longer they wait
+/// the less often they are looked at, down to once in [`LOOK_SELDOM`].
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_SELDOM: Duration = Duration::from_secs(10);
 
 /// Signals for requests that nobody has seen yet, at most: that is a matter of an instant.
 const EARLY_SIGNALS: usize = 256;
@@ -174,25 +197,30 @@ impl Shared {
         }
     }
 
-    pub(super) fn begin(
-        &self,
-        unique: u64,
-        opcode: u32,
-        entry: Option<Arc<Entry>>,
-        in_place: bool,
-    ) {
-        let ring = entry.is_some();
-        let mut request = Working {
+    pub(super) fn begin(&self, unique: u64, opcode: u32) {
+        let request = Working {
             opcode,
             signal: None,
-            entry,
-            in_place,
+            ring: None,
         };
+        self.working().insert(unique, request);
+    }
+
+    pub(super) fn begin_in_ring(&self, header: &InHeader, entry: Arc<Entry>, in_place: bool) {
+        let now = Instant::now();
         let mut working = self.working();
-        if ring && self.had_early_signal(unique) {
-            request.signal = Some(Instant::now());
-        }
-        working.insert(unique, request);
+        let request = Working {
+            opcode: header.opcode,
+            signal: self.had_early_signal(header.unique).then_some(now),
+            ring: Some(InRing {
+                entry,
+                in_place,
+                thread: header.pid,
+                begin: now,
+                next_look: now + LOOK,
+            }),
+        };
+        working.insert(header.unique, request);
     }
 
     fn had_early_signal(&self, unique: u64) -> bool {
@@ -223,7 +251,9 @@ impl Shared {
     /// Somebody may answer in the place of whoever carries this request out.
     pub(super) fn leaves_place(&self, unique: u64) {
         if let Some(request) = self.working().get_mut(&unique) {
-            request.in_place = false;
+            if let Some(ring) = &mut request.ring {
+                ring.in_place = false;
+            }
             if request.signal.is_none() {
                 return;
             }
@@ -543,6 +573,28 @@ fn say_hello(
     shared.changed.notify_all();
 }
 
+/// Requests that have been waited for for long, and who does.
+fn old_requests(working: &mut HashMap<u64, Working>, now: Instant) -> Vec<(u64, u32)> {
+    let unsignalled = working.iter_mut().filter(|(_, one)| one.signal.is_none());
+    let due = unsignalled.filter_map(|(unique, request)| {
+        let ring = request.ring.as_mut().filter(|ring| ring.next_look <= now)?;
+        ring.next_look = now + (now - ring.begin).clamp(LOOK, LOOK_SELDOM);
+        Some((*unique, ring.thread))
+    });
+    due.collect()
+}
+
+fn look_for_signals(shared: &Shared, file_system: &Arc<dyn FileSystem>, old: &[(u64, u32)]) {
+    for (unique, thread) in old {
+        if !signal::waits_for(*thread) || file_system.interrupted(*unique) {
+            continue;
+        }
+        if let Some(request) = shared.working().get_mut(unique) {
+            request.signal.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
 /// Answers requests that a signal came for and that do not end, and lets there be more threads when all of
 /// them wait.
 fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
@@ -554,9 +606,9 @@ fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
         let mut late = Vec::new();
         let mut next = Duration::from_hours(1);
         working.retain(|unique, request| match &request.signal {
-            Some(_) if request.in_place || !can_be_interrupted(request.opcode) => true,
+            Some(_) if !can_be_interrupted(request.opcode) || request.is_in_place() => true,
             Some(when) if now - *when >= INTERRUPT_AFTER => {
-                late.push((*unique, request.entry.take()));
+                late.push((*unique, request.ring.take().map(|ring| ring.entry)));
                 false
             }
             Some(when) => {
@@ -565,6 +617,15 @@ fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
             }
             None => true,
         });
+        if shared.rings.wanted {
+            next = next.min(LOOK);
+            let old = old_requests(&mut working, now);
+            if !old.is_empty() {
+                drop(working);
+                look_for_signals(shared, file_system, &old);
+                working = shared.working();
+            }
+        }
         let taken = shared.taken.load(Ordering::SeqCst);
         stalled = match stalled {
             _ if !shared.is_full() => None,

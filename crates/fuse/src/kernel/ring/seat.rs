@@ -1,51 +1,70 @@
-//! Which processors a thread that serves a queue may run on.
+//! Which processor a thread that serves a queue is woken up on.
 //!
 //! Whoever made a call waits for its answer, so the processor that it was made on is free, and its caches have
 //! what the call is about; to wake another one that sleeps takes longer than most calls. But the kernel wakes
 //! up others if it may. What it reads ahead nobody waits for yet: that is done beside the program.
+//!
+//! A thread stays on a processor only while it waits: threads that it starts inherit where they may run.
+
+use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where one thread runs.
-#[derive(Debug)]
-pub(super) struct Seat {
-    /// Where it may run otherwise; unknown where nothing must be changed.
-    anywhere: Option<CpuSet>,
-    /// The processor that it stays on now.
-    fixed: Option<u16>,
-}
+/// Where threads may run; unknown where the kernel does not tell.
+#[derive(Debug, Default)]
+pub(super) struct Seats(OnceLock<CpuSet>);
 
-impl Seat {
-    /// The calling thread's.
-    pub fn new() -> Seat {
-        Seat {
-            anywhere: sched_getaffinity(None).ok(),
-            fixed: None,
+impl Seats {
+    /// From now on it is known where threads may run: wherever the caller may.
+    pub fn look(&self) {
+        if let Ok(anywhere) = sched_getaffinity(None) {
+            let _ = self.0.set(anywhere);
         }
     }
 
-    /// Stays on one processor from now on, if it may run there; or goes wherever it may.
-    pub fn choose(&mut self, processor: Option<u16>) {
-        if processor == self.fixed {
-            return;
+    /// Does something on one processor, if this thread may run there: above all, waits.
+    pub fn on<T>(&self, processor: u16, act: impl FnOnce() -> T) -> T {
+        let number = usize::from(processor);
+        let Some(anywhere) = self.0.get().filter(|all| all.is_set(number)) else {
+            return act();
+        };
+        let mut one = CpuSet::new();
+        one.set(number);
+        let moved = sched_setaffinity(None, &one);
+        let result = act();
+        if moved.is_ok()
+            && let Err(error) = sched_setaffinity(None, anywhere)
+        {
+            tracing::debug!("a thread stays on processor {processor}: {error}");
         }
-        let Some(anywhere) = &self.anywhere else {
-            return;
-        };
-        let chosen = match processor {
-            Some(number) if anywhere.is_set(usize::from(number)) => {
-                let mut one = CpuSet::new();
-                one.set(usize::from(number));
-                sched_setaffinity(None, &one)
-            }
-            _ => sched_setaffinity(None, anywhere),
-        };
-        match chosen {
-            Ok(()) => self.fixed = processor,
-            Err(error) => {
-                tracing::debug!("threads run where the kernel puts them: {error}");
-                self.anywhere = None;
-            }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_where_it_is_asked_to_be_and_nowhere_else_later() {
+        let seats = Seats::default();
+        assert_eq!(seats.on(0, || 7), 7, "before anything is known");
+        seats.look();
+        let before = sched_getaffinity(None).unwrap();
+        let there = (0..CpuSet::MAX_CPU).find(|number| before.is_set(*number));
+        let there = there.unwrap();
+        let during = seats.on(there as u16, || {
+            let now = sched_getaffinity(None).unwrap();
+            (now.count(), now.is_set(there))
+        });
+        assert_eq!(during, (1, true));
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+        // There is no such processor, or we may not use it.
+        let away = (0..CpuSet::MAX_CPU).rfind(|number| !before.is_set(*number));
+        if let Some(away) = away {
+            seats.on(away as u16, || {
+                assert_eq!(sched_getaffinity(None).unwrap(), before);
+            });
         }
     }
 }
