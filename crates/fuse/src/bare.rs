@@ -49,7 +49,7 @@ impl Bare {
             },
         )?;
         let buffer = Box::leak(vec![0; SLOT * 16].into_boxed_slice());
-        let session = Session::start(device, Arc::new(files), buffer, permit.is_some())?;
+        let session = Session::start(device, &dir, Arc::new(files), buffer, permit.is_some())?;
         session.wait_ready();
         drop(permit);
         kernel::set_read_ahead(&dir, kernel::READ_AHEAD);

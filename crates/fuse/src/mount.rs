@@ -99,7 +99,7 @@ impl Mount {
         let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);
         let permit = options.io_uring.then(kernel::Permit::get).flatten();
         let device = Device::mount(&dir, options.for_kernel())?;
-        let session = Session::start(device, fs.clone(), buffer, permit.is_some())?;
+        let session = Session::start(device, &dir, fs.clone(), buffer, permit.is_some())?;
         let mount = Mount { session, dir };
         if !mount.session.wait_ready() {
             return Err(io::Error::other("the mount went away before it was ready"));

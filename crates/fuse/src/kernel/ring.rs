@@ -66,6 +66,7 @@ pub(super) struct Rings {
     /// A file that the kernel knows.
     file: AtomicU64,
     number: AtomicU64,
+    stirring: Mutex<Vec<u32>>,
     seats: Seats,
 }
 
@@ -170,31 +171,51 @@ impl Rings {
 
     /// A request of our own making for a queue whose entries had run out: with its answer the kernel looks
     /// for others that wait. It comes to the queue of the processor that this thread is on.
-    fn stir(shared: &Shared, queue: u16) {
-        let file = shared.rings.file.load(Ordering::Relaxed);
-        if file == 0 {
-            return;
-        }
-        let number = shared.rings.number.fetch_add(2, Ordering::Relaxed);
+    fn stir(shared: &Arc<Shared>, queue: u16) {
+        let rings = &shared.rings;
+        let file = rings.file.load(Ordering::Relaxed);
         let what = abi::NotifyRetrieve {
-            notify_unique: OUR_NUMBERS + number,
+            notify_unique: OUR_NUMBERS + rings.number.fetch_add(2, Ordering::Relaxed),
             nodeid: file,
             ..abi::NotifyRetrieve::default()
         };
-        // A file that the kernel has forgotten in the meantime: then there is another before long.
         let tell = || send(shared, 0, abi::NOTIFY_RETRIEVE, &[what.as_bytes()]);
-        shared.rings.seats.on(queue, tell);
+        if file != 0 && rings.seats.on(queue, tell) {
+            return;
+        }
+        // No file is known to the kernel, or not any more. Then as any program would, for which the call waits.
+        let ours = shared.clone();
+        let ask = move || {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            ours.rings.stirring().push(thread as u32);
+            ours.rings
+                .seats
+                .on(queue, || rustix::fs::statfs(&ours.dir).is_ok());
+            ours.rings.stirring().retain(|one| *one != thread as u32);
+        };
+        let thread = std::thread::Builder::new().name("fuse-stir".into());
+        if let Err(error) = thread.spawn(ask) {
+            tracing::warn!("requests may wait for others to end: {error}");
+        }
+    }
+
+    /// Threads whose requests are of our own making.
+    fn stirring(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.stirring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Makes sure that there can be rings, before the kernel is told so. What it gives starts them.
 pub(super) fn prepare(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> Option<Prepared> {
-    let tried = possible_processors().and_then(|count| Ok((count, Port::new(&shared.device)?)));
+    let tried = possible_processors().and_then(|count| {
+        // Calls are made on all of them, and we must be able to.
+        shared.rings.seats.look()?;
+        Ok((count, Port::new(&shared.device)?))
+    });
     match tried {
         Ok((processors, port)) => {
             let queues = std::iter::repeat_with(Queue::default).take(processors);
             let _ = shared.rings.queues.set(queues.collect());
-            shared.rings.seats.look();
             let _ = shared.rings.file_system.set(Arc::downgrade(file_system));
             Some(Prepared { port })
         }
@@ -428,18 +449,23 @@ fn carry_out(
     let bytes: &[u8] = unsafe { entry.bytes(length) };
     let in_place = matches!(opcode, op::READ | op::WRITE);
     let data = if in_place {
-        shared.rings.file.store(header.nodeid, Ordering::Relaxed);
         bytes
     } else {
         scratch.clear();
         scratch.extend_from_slice(bytes);
         &scratch[..]
     };
+    if in_place || opcode == op::OPEN {
+        shared.rings.file.store(header.nodeid, Ordering::Relaxed);
+    }
     CURRENT.set(Some((unique, false)));
     let reply = Reply::through(shared.clone(), entry.clone(), &header, in_place);
     match opcode {
         op::NOTIFY_REPLY | op::DESTROY => {
             reply.done();
+        }
+        op::STATFS if shared.rings.stirring().contains(&header.pid) => {
+            reply.error(libc::ENOSYS);
         }
         _ => {
             let request = Request {
@@ -473,9 +499,6 @@ fn is_ahead(entry: &Entry) -> bool {
 
 /// Processors that there can be: each has a queue.
 fn possible_processors() -> io::Result<usize> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let last = text.trim().rsplit([',', '-']).next();
-    let last = last.and_then(|last| last.parse::<usize>().ok());
-    let last = last.ok_or_else(|| io::Error::other("which processors there can be is not told"))?;
-    Ok(last + 1)
+    let all = seat::processors("possible")?;
+    Ok(all.last().map_or(0, |last| last + 1))
 }

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -90,6 +91,8 @@ pub trait FileSystem: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Shared {
     pub(super) device: Device,
+    /// Where it is mounted.
+    pub(super) dir: PathBuf,
     working: Mutex<HashMap<u64, Working>>,
     /// Requests that a signal came for before they did themselves.
     early: Mutex<VecDeque<u64>>,
@@ -317,10 +320,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Serves `device` with `file_system` from now on. `buffer` holds requests; memory for as many
+    /// Serves `device`, which is mounted on `dir`, with `file_system` from now on. `buffer` holds requests; memory for as many
     /// as there are [`SLOT`]s in it. With `rings` they come through io_uring, if the kernel offers that.
     pub fn start(
         device: Device,
+        dir: &Path,
         file_system: Arc<dyn FileSystem>,
         buffer: &'static mut [u8],
         rings: bool,
@@ -328,6 +332,7 @@ impl Session {
         let slots: Vec<_> = buffer.chunks_exact_mut(SLOT).collect();
         let shared = Arc::new(Shared {
             device,
+            dir: dir.to_owned(),
             working: Mutex::default(),
             early: Mutex::default(),
             interrupts: Condvar::new(),

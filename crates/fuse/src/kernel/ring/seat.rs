@@ -6,6 +6,7 @@
 //!
 //! A thread stays on a processor only while it waits: threads that it starts inherit where they may run.
 
+use std::io;
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -15,11 +16,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub(super) struct Seats(OnceLock<CpuSet>);
 
 impl Seats {
-    /// From now on it is known where threads may run: wherever the caller may.
-    pub fn look(&self) {
-        if let Ok(anywhere) = sched_getaffinity(None) {
-            let _ = self.0.set(anywhere);
+    /// From now on it is known where threads may run: wherever the caller may. An error if that is not
+    /// everywhere.
+    pub fn look(&self) -> io::Result<()> {
+        let anywhere = sched_getaffinity(None)?;
+        let online = processors("online")?;
+        if let Some(away) = online.into_iter().find(|one| !anywhere.is_set(*one)) {
+            let why = format!("this process may not run on processor {away}");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
+        let _ = self.0.set(anywhere);
+        Ok(())
     }
 
     /// Does something on one processor, if this thread may run there: above all, waits.
@@ -41,15 +48,45 @@ impl Seats {
     }
 }
 
+/// The processors of a kind (`possible`, `online`), in order.
+pub(super) fn processors(kind: &str) -> io::Result<Vec<usize>> {
+    let path = format!("/sys/devices/system/cpu/{kind}");
+    let text = std::fs::read_to_string(&path)?;
+    let list = parse(text.trim()).filter(|list| list.last() < Some(&CpuSet::MAX_CPU));
+    list.ok_or_else(|| io::Error::other(format!("{path} has {text:?}, not a list of processors")))
+}
+
+/// `0-3,8` and the like.
+fn parse(list: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        all.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(parse("0"), Some(vec![0]));
+        assert_eq!(parse("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("0-x"), None);
+        assert!(!processors("online").unwrap().is_empty());
+    }
+
+    #[test]
     fn a_thread_is_where_it_is_asked_to_be_and_nowhere_else_later() {
         let seats = Seats::default();
         assert_eq!(seats.on(0, || 7), 7, "before anything is known");
-        seats.look();
+        if seats.look().is_err() {
+            // Not everywhere: then there are no rings.
+            return;
+        }
         let before = sched_getaffinity(None).unwrap();
         let there = (0..CpuSet::MAX_CPU).find(|number| before.is_set(*number));
         let there = there.unwrap();
