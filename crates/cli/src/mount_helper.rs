@@ -47,7 +47,7 @@ const VALUES: [(&str, &str); 4] = [
 ];
 
 /// Options that turn something on, and those that turn it off again.
-const SWITCHES: [(&str, &str, &str); 9] = [
+const SWITCHES: [(&str, &str, &str); 10] = [
     ("ro", "rw", "--read-only"),
     ("noatime", "atime", "--no-atime"),
     ("nosuid", "suid", "--no-suid"),
@@ -56,6 +56,7 @@ const SWITCHES: [(&str, &str, &str); 9] = [
     ("allow_other", "", "--allow-other"),
     ("only_me", "", "--only-me"),
     ("nocache", "", "--no-cache"),
+    ("no_io_uring", "", "--no-io-uring"),
     ("remount", "", "--remount"),
 ];
 

@@ -50,7 +50,10 @@ pub struct Args {
     /// Programs cannot be started from it
     #[arg(long)]
     no_exec: bool,
-    /// Change a mount that is there: read-only or not, and the three above
+    /// Take requests from /dev/fuse, not through io_uring, even if the kernel and root allow that
+    #[arg(long)]
+    no_io_uring: bool,
+    /// Change a mount that is there: read-only or not, and what it does not let programs do
     #[arg(long)]
     remount: bool,
     /// Say nothing when it is mounted
@@ -95,6 +98,7 @@ fn options(args: &Args) -> Options {
         no_suid: args.no_suid,
         no_dev: args.no_dev,
         no_exec: args.no_exec,
+        io_uring: !args.no_io_uring,
         ..defaults
     }
 }
