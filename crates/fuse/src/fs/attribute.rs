@@ -257,36 +257,6 @@ impl Inner {
         Ok((entry, false))
     }
 
-    /// Changes a directory that was removed and that somebody here still uses. The manager has forgotten it, so
-    /// what it is like from now on only this mount knows. Who may change it the kernel has checked. `errno`: what
-    /// the manager said.
-    fn change_removed(&self, inode: u64, change: &SetAttr, errno: i32) -> Outcome<Entry> {
-        if !matches!(errno, libc::ESTALE | libc::ENOENT) {
-            return Err(errno);
-        }
-        let now = now();
-        let at = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::To(time) => time,
-        };
-        let changed = self.nodes.with(inode, |node| {
-            let attr = &mut node.attr;
-            if attr.kind != Kind::Directory {
-                return None;
-            }
-            attr.nlink = 0;
-            attr.mode = change.mode.unwrap_or(attr.mode);
-            attr.uid = change.uid.unwrap_or(attr.uid);
-            attr.gid = change.gid.unwrap_or(attr.gid);
-            attr.atime = change.atime.map_or(attr.atime, at);
-            attr.mtime = change.mtime.map_or(attr.mtime, at);
-            attr.ctime = now;
-            Some(attr.clone())
-        });
-        let attr = changed.flatten().ok_or(errno)?;
-        Ok(Entry { attr, layout: None })
-    }
-
     fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {
         let inode = request.header.nodeid;
         let handle = if what.valid & set::FH != 0 {

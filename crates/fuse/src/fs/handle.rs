@@ -92,11 +92,14 @@ pub(super) struct Listing {
     pub parent: u64,
 }
 
+/// Its inode, and how far it was read.
+type OpenDirectory = (u64, Arc<Mutex<Listing>>);
+
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     next: AtomicU64,
     files: RwLock<HashMap<u64, Arc<Handle>>>,
-    directories: RwLock<HashMap<u64, Arc<Mutex<Listing>>>>,
+    directories: RwLock<HashMap<u64, OpenDirectory>>,
 }
 
 impl Handles {
@@ -131,12 +134,12 @@ impl Handles {
             .collect()
     }
 
-    pub fn add_directory(&self) -> u64 {
+    pub fn add_directory(&self, inode: u64) -> u64 {
         let number = self.number();
         self.directories
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(number, Arc::default());
+            .insert(number, (inode, Arc::default()));
         number
     }
 
@@ -145,7 +148,15 @@ impl Handles {
             .directories
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        directories.get(&number).cloned().ok_or(libc::EBADF)
+        let found = directories.get(&number);
+        found.map(|(_, listing)| listing.clone()).ok_or(libc::EBADF)
+    }
+
+    /// The inodes of all open directories.
+    pub fn open_directories(&self) -> Vec<u64> {
+        let directories = self.directories.read();
+        let directories = directories.unwrap_or_else(PoisonError::into_inner);
+        directories.values().map(|(inode, _)| *inode).collect()
     }
 
     pub fn remove_directory(&self, number: u64) {

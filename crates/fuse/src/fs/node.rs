@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::behind::Behind;
 use super::refill::{Fill, Written};
+use super::removed::Xattrs;
 use trireme::Times;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{Attr, Entry, Time};
@@ -53,6 +54,8 @@ pub(super) struct Node {
     pub reach: u64,
     /// That is being put into the kernel's cache.
     pub fill: Option<Arc<Fill>>,
+    /// Extended attributes of a directory that was removed.
+    pub xattrs: Xattrs,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
     /// It may carry file capabilities, which must go before anything is written.
@@ -135,6 +138,7 @@ impl Nodes {
                 past_cache: Written::default(),
                 reach: 0,
                 fill: None,
+                xattrs: Xattrs::new(),
                 grant: None,
                 capability: false,
                 behind: Arc::default(),
