@@ -7,7 +7,9 @@ use trireme::Times;
 use trireme_proto::message::meta::{
     self, Attr, Entry, Kind, NAME_MAX, Place, Response, SetAttr, SetTime, StatFs, Time,
 };
+use zerocopy::{Immutable, IntoBytes};
 
+use super::cache::Outdated;
 use super::{Inner, Outcome, errno, library_errno, now, unexpected};
 use crate::kernel::abi::{self, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime, set};
 use crate::kernel::{Reply, Request};
@@ -55,14 +57,14 @@ impl Inner {
     /// Makes an entry right that the manager cannot know all of: the size of a file that is being
     /// written, and what this mount has not reported yet.
     pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
-        if self.complete_but_pages(entry)? {
-            self.drop_cached(entry.attr.inode, 0, 0);
+        if let Some(old) = self.complete_but_pages(entry)? {
+            self.drop_outdated(old);
         }
         Ok(())
     }
 
-    /// The same, but pages of what the file was before stay: true when the caller must drop them.
-    pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<bool> {
+    /// The same, but pages of what the file was before stay: the caller must drop them.
+    pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<Option<Outdated>> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();
@@ -85,10 +87,31 @@ impl Inner {
         Ok(outdated)
     }
 
-    fn whole_entry(&self, inode: u64) -> Outcome<Entry> {
+    /// What the kernel asks for, and pages that are to be dropped when it has the answer.
+    fn whole_entry(&self, inode: u64) -> Outcome<(Entry, Option<Outdated>)> {
         let mut entry = self.entry_of(inode)?;
-        self.complete(&mut entry)?;
-        Ok(entry)
+        let old = self.complete_but_pages(&mut entry)?;
+        let old = old.and_then(|old| self.drop_before_answer(old, entry.attr.size));
+        Ok((entry, old))
+    }
+
+    fn answer_attributes<T: IntoBytes + Immutable>(
+        &self,
+        request: &Request<'_>,
+        reply: Reply,
+        answer: impl FnOnce(Attr) -> T,
+    ) {
+        match self.whole_entry(request.header.nodeid) {
+            Ok((entry, old)) => {
+                reply.give(&answer(entry.attr));
+                if let Some(old) = old {
+                    self.drop_outdated(old);
+                }
+            }
+            Err(errno) => {
+                reply.error(errno);
+            }
+        }
     }
 
     /// Attributes as the kernel takes them.
@@ -125,14 +148,11 @@ impl Inner {
     }
 
     pub(super) fn getattr(&self, request: &Request<'_>, reply: Reply) {
-        let result = self.whole_entry(request.header.nodeid);
-        reply.result(result.map(|entry| self.attr_reply(entry.attr)));
+        self.answer_attributes(request, reply, |attr| self.attr_reply(attr));
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, reply: Reply) {
-        let result = self.whole_entry(request.header.nodeid);
-        reply.result(result.map(|entry| {
-            let attr = entry.attr;
+        self.answer_attributes(request, reply, |attr| {
             let time = |time: Time| SxTime {
                 sec: time.seconds,
                 nsec: time.nanos,
@@ -163,7 +183,7 @@ impl Inner {
                     ..Statx::default()
                 },
             }
-        }));
+        });
     }
 
     pub(super) fn setattr(&self, request: &Request<'_>, reply: Reply) {
@@ -174,18 +194,17 @@ impl Inner {
                 return;
             }
         };
-        let inode = entry.attr.inode;
         let answer = self.attr_reply(entry.attr);
         // While a file is being cut the kernel sends no writes of its pages, and to drop one that was
         // written through a mapping is to wait for its write: only once the answer is there.
         reply.give(&answer);
-        if outdated {
-            self.drop_cached(inode, 0, 0);
+        if let Some(old) = outdated {
+            self.drop_outdated(old);
         }
     }
 
     /// What it is like then, and whether pages of what it was before are still to be dropped.
-    fn setattr_now(&self, request: &Request<'_>) -> Outcome<(Entry, bool)> {
+    fn setattr_now(&self, request: &Request<'_>) -> Outcome<(Entry, Option<Outdated>)> {
         let what = request.arguments::<SetattrIn>()?;
         let inode = request.header.nodeid;
         let has = |bit| what.valid & bit != 0;
@@ -254,7 +273,7 @@ impl Inner {
             return Ok((entry, outdated));
         }
         self.complete(&mut entry)?;
-        Ok((entry, false))
+        Ok((entry, None))
     }
 
     fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {

@@ -1,6 +1,6 @@
 //! Open files and directories of a mount, by the numbers that the kernel names them with.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
@@ -19,6 +19,7 @@ pub(super) struct Handle {
     pub file: File,
     /// Who opened it.
     pub uid: u32,
+    pub read: bool,
     pub write: bool,
     pub append: bool,
     /// It can be mapped and written through the mapping, of which nobody is told at once.
@@ -132,6 +133,21 @@ impl Handles {
             .filter(|handle| handle.inode == inode && handle.write)
             .cloned()
             .collect()
+    }
+
+    /// Some opening of an inode for reading.
+    pub fn reader(&self, inode: u64) -> Option<Arc<Handle>> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = files.values();
+        all.find(|handle| handle.inode == inode && handle.read)
+            .cloned()
+    }
+
+    /// The inodes of all open files, in order.
+    pub fn open_files(&self) -> Vec<u64> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let inodes: BTreeSet<u64> = files.values().map(|handle| handle.inode).collect();
+        inodes.into_iter().collect()
     }
 
     pub fn add_directory(&self, inode: u64) -> u64 {

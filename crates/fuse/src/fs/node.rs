@@ -44,6 +44,12 @@ pub(super) struct Node {
     pub cached: Option<Version>,
     /// The kernel may have some of its bytes.
     pub has_pages: bool,
+    /// It got some since somebody began to drop those that it had.
+    pub pages_came: bool,
+    /// They are old, and whoever found that out is about to have them dropped.
+    pub dropping: bool,
+    /// Held by who makes these bytes those of another version.
+    pub renewing: Arc<Mutex<()>>,
     /// What the file was like when it was last read past the cache.
     pub read_past: Option<Version>,
     /// What the file was like when the kernel was last told its attributes.
@@ -76,6 +82,12 @@ impl Node {
     pub fn hear(&mut self, attr: Attr) {
         self.attr = attr;
         self.heard = Instant::now();
+    }
+
+    /// The kernel gets some of its bytes.
+    pub fn gets_pages(&mut self) {
+        self.has_pages = true;
+        self.pages_came = true;
     }
 }
 
@@ -133,6 +145,9 @@ impl Nodes {
                 accessed: None,
                 cached: None,
                 has_pages: false,
+                pages_came: false,
+                dropping: false,
+                renewing: Arc::default(),
                 read_past: None,
                 shown: None,
                 past_cache: Written::default(),
@@ -183,19 +198,6 @@ impl Nodes {
                 node.accessed = Some(now);
             }
         });
-    }
-
-    /// Inodes that are open through the kernel's cache, from the one behind `after` on.
-    pub fn read_through_cache(&self, after: u64, most: usize) -> Vec<u64> {
-        let table = self.table();
-        let mut inodes: Vec<u64> = table
-            .iter()
-            .filter(|(inode, node)| **inode > after && node.cached_opens > 0)
-            .map(|(inode, _)| *inode)
-            .collect();
-        inodes.sort_unstable();
-        inodes.truncate(most);
-        inodes
     }
 
     /// Takes the reads that are to be reported.
