@@ -65,6 +65,14 @@ impl Inner {
 
     /// The same, but pages of what the file was before stay: the caller must drop them.
     pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<Option<Outdated>> {
+        self.ask_servers(entry)?;
+        let outdated = self.outdates_pages(&entry.attr);
+        self.nodes.overlay(&mut entry.attr);
+        Ok(outdated)
+    }
+
+    /// What only the servers know: size and space of a file that is being written or has holes.
+    pub(super) fn ask_servers(&self, entry: &mut Entry) -> Outcome<()> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();
@@ -82,9 +90,7 @@ impl Inner {
                 .complete_with(entry, &grant)
                 .map_err(|error| library_errno(&error))?;
         }
-        let outdated = self.outdates_pages(&entry.attr);
-        self.nodes.overlay(&mut entry.attr);
-        Ok(outdated)
+        Ok(())
     }
 
     /// What the kernel asks for, and pages that are to be dropped when it has the answer.

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trireme_proto::message::meta::{self, Attr, Caller, Entry, Kind, Place, Response};
 
@@ -79,12 +79,20 @@ impl Inner {
 
     /// Whether there are such pages, for somebody who drops them at a better moment.
     pub(super) fn outdates_pages(&self, attr: &Attr) -> Option<Outdated> {
+        self.outdates_pages_since(attr, None)
+    }
+
+    /// The same, unless somebody has heard of the file since this was `asked` for.
+    fn outdates_pages_since(&self, attr: &Attr, asked: Option<Instant>) -> Option<Outdated> {
         if attr.kind != Kind::File {
             return None;
         }
         let now = version(attr);
         let version = attr.settled.then_some(now);
         let outdated = self.nodes.with(attr.inode, |node| {
+            if asked.is_some_and(|asked| node.heard > asked) {
+                return None;
+            }
             let before = node.shown.replace(now);
             let changed = before.is_some_and(|before| before != now);
             // Where only those who map the file see pages, these go whenever they may be old. Who reads them
@@ -192,6 +200,7 @@ impl Inner {
             place: Place::inode(*inode),
             follow: false,
         });
+        let asked = Instant::now();
         let mut found: Vec<Entry> = Vec::new();
         names.ask_many(questions, trireme::namespace::IN_FLIGHT, |_, answer| {
             if let Ok(Response::Entry(entry)) = answer {
@@ -199,8 +208,13 @@ impl Inner {
             }
         });
         for mut entry in found {
-            // As on behalf of the kernel.
-            if let Ok(Some(old)) = self.complete_but_pages(&mut entry)
+            if self.ask_servers(&mut entry).is_err() {
+                continue;
+            }
+            // Whoever heard of the file meanwhile may know better, and has done this: pages must not go for
+            // nothing while somebody reads, as the kernel then does not believe where the file ends.
+            let attr = &entry.attr;
+            if let Some(old) = self.outdates_pages_since(attr, Some(asked))
                 && let Some(old) = self.drop_before_answer(old, entry.attr.size)
             {
                 self.drop_outdated(old);
