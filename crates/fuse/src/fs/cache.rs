@@ -148,7 +148,7 @@ impl Inner {
         if let (Some(true), Some(notifier)) = (still_old, self.notifier.get()) {
             notifier.forget_data(inode, 0, 0);
             self.nodes.with(inode, |node| {
-                node.has_pages = node.cached_opens > 0 || node.pages_came;
+                node.has_pages = node.pages_came;
                 node.cached = version;
                 node.dropping = false;
             });

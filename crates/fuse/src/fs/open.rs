@@ -170,16 +170,13 @@ impl Inner {
         let now = now.flatten();
         // The kernel keeps what it has, which is of this version then. It could drop the rest by itself, but
         // does so when whoever opens the file gets to run: maybe what was put there meanwhile.
-        let keeps = pages && self.caches() && now.is_some();
+        let keeps = pages && self.caches();
         if keeps {
             self.renew_pages(inode, now);
             open_flags |= abi::open::KEEP_CACHE;
         }
         self.nodes.with(inode, |node| {
-            if pages {
-                node.cached_opens += 1;
-                node.has_pages |= !direct;
-            }
+            node.cached_opens += usize::from(pages);
             if !keeps && (pages || self.direct) {
                 node.cached = now;
             }

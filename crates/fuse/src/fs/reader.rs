@@ -165,9 +165,12 @@ impl Inner {
 
     /// A program reads: remembers how.
     pub(super) fn learn_from(&self, handle: &Handle, what: &ReadIn) {
-        // A request for pages after all: somebody maps the file, or splices from it.
-        if handle.direct && what.read_flags & abi::READ_LOCKOWNER == 0 {
+        let for_pages = what.read_flags & abi::READ_LOCKOWNER == 0;
+        if for_pages {
             self.nodes.with(handle.inode, Node::gets_pages);
+        }
+        // After all: somebody maps the file, or splices from it.
+        if for_pages && handle.direct {
             return;
         }
         let Some(program) = handle.reading.program else {
