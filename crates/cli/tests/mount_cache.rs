@@ -5,11 +5,15 @@ mod mount_support;
 mod support;
 
 use mount_support::{sea, wait_until};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use support::Random;
 
 const MIB: usize = 1 << 20;
@@ -41,6 +45,13 @@ fn cached_pages(path: &Path) -> usize {
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
+/// Whether a file is in memory. Not to the last page: the first one is left out, so that whoever reads is noticed,
+/// and some hosts take pages back that they think nobody uses (DAMON), one here and one there every few seconds.
+fn is_cached(path: &Path) -> bool {
+    let pages = path.metadata().unwrap().len() as usize / PAGE;
+    cached_pages(path) >= pages / 10 * 9
+}
+
 fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);
@@ -64,11 +75,7 @@ fn what_was_written_is_found_in_the_kernels_cache() {
         file.write_all(piece).unwrap();
     }
     drop(file);
-    let pages = bytes.len().div_ceil(PAGE);
-    // The first one is left out, so that whoever reads is noticed.
-    wait_until("it is in the kernel's cache", || {
-        cached_pages(&path) >= pages - 1
-    });
+    wait_until("it is in the kernel's cache", || is_cached(&path));
     assert!(std::fs::read(&path).unwrap() == bytes, "other bytes");
     wait_until("it is known to have been read", || {
         let data = path.metadata().unwrap();
@@ -80,6 +87,71 @@ fn what_was_written_is_found_in_the_kernels_cache() {
     drop(file);
     let all = [&bytes[..], b"more"].concat();
     assert!(std::fs::read(&path).unwrap() == all, "after appending");
+    sea.check();
+}
+
+/// Takes a processor from all who are less important, while it lives.
+struct Busy {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn on(processor: &CpuSet) -> Busy {
+        let end = Arc::new(AtomicBool::new(false));
+        let (until, processor) = (end.clone(), *processor);
+        let thread = std::thread::spawn(move || {
+            sched_setaffinity(None, &processor).unwrap();
+            while !until.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Busy {
+            end,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Whoever opens the file while it is put into the cache may get to run only when all of it is there.
+#[test]
+fn who_opens_at_once_and_runs_late_takes_nothing_from_the_cache() {
+    let test = "who_opens_at_once_and_runs_late_takes_nothing_from_the_cache";
+    let Some(mut sea) = sea(test, 2) else { return };
+    let place = sea.mount(&[]);
+    let length = 8 * MIB;
+    let mut processor = CpuSet::new();
+    processor.set(rustix::thread::sched_getcpu());
+    for round in 0..8 {
+        // Of every other one the kernel has pages, which are old then.
+        let path = place.join(format!("file{}", round / 2));
+        let bytes = noise(length, round);
+        let mut file = OpenOptions::new();
+        let file = file.write(true).create(true).truncate(false).open(&path);
+        let mut file = file.unwrap();
+        file.write_all(&bytes).unwrap();
+        let busy = Busy::on(&processor);
+        let late = path.clone();
+        let opened = std::thread::spawn(move || {
+            sched_setaffinity(None, &processor).unwrap();
+            rustix::process::setpriority_process(None, 19).unwrap();
+            drop(file);
+            File::open(late).unwrap()
+        });
+        let opened = opened.join().unwrap();
+        drop(busy);
+        wait_until("it is in the kernel's cache", || is_cached(&path));
+        let mut seen = vec![0; length];
+        opened.read_exact_at(&mut seen, 0).unwrap();
+        assert!(seen == bytes, "other bytes in round {round}");
+    }
     sea.check();
 }
 
@@ -225,9 +297,7 @@ fn programs_that_read_much_at_a_time_read_past_the_kernels_cache() {
     for _ in 0..3 {
         read_by_dd(&paths[1], "1M", &bytes[1]);
     }
-    wait_until("it is in the kernel's cache", || {
-        pages(1) >= bytes[1].len() / PAGE
-    });
+    wait_until("it is in the kernel's cache", || is_cached(&paths[1]));
     read_by_dd(&paths[1], "1M", &bytes[1]);
     sea.check();
 }

@@ -6,7 +6,8 @@ mod support;
 
 use mount_support::control::in_time;
 use mount_support::mapped::Mapped;
-use mount_support::{open, two};
+use mount_support::{open, two, wait_until};
+use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
@@ -142,5 +143,110 @@ fn a_file_that_is_mapped_and_written_can_be_cut() {
     }
     let cut = std::fs::read(other.join("f")).unwrap();
     assert_eq!((cut.len(), cut[0], cut[4096 + 904]), (12_288, 0, 0));
+    sea.check();
+}
+
+/// What `sendfile` finds at an offset: it takes pages of the kernel's cache, whatever reads do.
+fn sent(file: &File, offset: u64, length: usize) -> Vec<u8> {
+    let into = tempfile::tempfile().unwrap();
+    let (mut place, end) = (offset, offset + length as u64);
+    loop {
+        let left = (end - place) as usize;
+        if rustix::fs::sendfile(&into, file, Some(&mut place), left).unwrap() == 0 {
+            break;
+        }
+    }
+    let mut bytes = vec![0; (place - offset) as usize];
+    into.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Whoever is told a new end gets there, by whatever means.
+#[test]
+fn a_file_that_another_mount_lengthened_can_be_mapped_to_its_end() {
+    let test = "a_file_that_another_mount_lengthened_can_be_mapped_to_its_end";
+    let page = 4096;
+    for options in [["--cache", "0.2"], ["--no-cache", "--no-atime"]] {
+        let Some((sea, here, there)) = two(test, &options) else {
+            return;
+        };
+        let writer = open(&there.join("f"));
+        writer.write_all_at(&[1; 100], 0).unwrap();
+        drop(writer);
+        let file = File::open(here.join("f")).unwrap();
+        let mut length = 100;
+        // It is by chance who finds out: whoever asks, or the mount itself.
+        for round in 2..12 {
+            assert_eq!(sent(&file, 0, length).len(), length);
+            let more = length + 2 * page;
+            let writer = open(&there.join("f"));
+            let piece = vec![round; more - length];
+            writer.write_all_at(&piece, length as u64).unwrap();
+            if round % 2 == 0 {
+                drop(writer);
+            }
+            wait_until("the new size shows", || {
+                file.metadata().unwrap().len() == more as u64
+            });
+            let bytes = sent(&file, length as u64, 2 * page);
+            assert!(
+                bytes == piece,
+                "{options:?}, round {round}: {} bytes",
+                bytes.len()
+            );
+            let map = Mapped::to_read(&file, more);
+            assert_eq!((map.get(length), map.get(more - 1)), (round, round));
+            length = more;
+        }
+        sea.check();
+    }
+}
+
+#[test]
+fn without_caches_mappings_follow_what_others_write() {
+    let test = "without_caches_mappings_follow_what_others_write";
+    let Some((sea, here, there)) = two(test, &["--no-cache"]) else {
+        return;
+    };
+    let length = 3 * 4096;
+    let writer = open(&there.join("f"));
+    writer.write_all_at(&vec![1; length], 0).unwrap();
+    let reader = File::open(here.join("f")).unwrap();
+    let mut maps = vec![Mapped::to_read(&reader, length)];
+    let mut both = None;
+    for round in 2..10 {
+        let place = round as usize * 1200;
+        assert!(maps.iter().all(|map| map.get(place) == 1));
+        writer.write_all_at(&[round], place as u64).unwrap();
+        // Whoever asks what the file is like sees that, or locks it, and others do soon.
+        match round {
+            2 | 3 => assert_eq!(reader.metadata().unwrap().len(), length as u64),
+            4 | 7 => rustix::fs::flock(&reader, FlockOperation::LockShared).unwrap(),
+            _ => {}
+        }
+        if matches!(round, 2 | 3 | 4 | 7) {
+            assert_eq!(sent(&reader, place as u64, 1), [round]);
+            rustix::fs::flock(&reader, FlockOperation::Unlock).unwrap();
+        }
+        wait_until("it shows in the mapped memory", || {
+            maps.iter().all(|map| map.get(place) == round)
+        });
+        wait_until("it is sent", || sent(&reader, place as u64, 1) == [round]);
+        if round == 5 {
+            // From now on it can be written here, too.
+            let file = both.insert(open(&here.join("f")));
+            maps.push(Mapped::of(file, length));
+        }
+    }
+    // The other way round, and neither takes the other's away.
+    maps[1].put(7, 77);
+    writer.write_all_at(&[88], 5000).unwrap();
+    wait_until("both are there", || {
+        let mut byte = [0];
+        writer.read_exact_at(&mut byte, 7).unwrap();
+        byte == [77] && maps.iter().all(|map| map.get(5000) == 88)
+    });
+    assert_eq!((maps[0].get(7), maps[1].get(7)), (77, 77));
+    drop((maps, reader, both, writer));
     sea.check();
 }

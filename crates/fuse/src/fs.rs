@@ -17,6 +17,7 @@ mod node;
 mod open;
 mod reader;
 mod refill;
+mod removed;
 mod sparse;
 mod tmpfile;
 mod xattr;

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
 fn done<T>(result: rustix::io::Result<T>) -> Result<String, Errno> {
@@ -31,6 +31,36 @@ pub fn step(fd: &OwnedFd, other: &OwnedFd, words: &[&str]) -> Result<String, Err
             let stat = rustix::fs::fstat(fd)?;
             Ok(format!("{} {}", stat.st_atime, stat.st_mtime))
         }
+        "fsetxattr" => {
+            let how = match words.get(4) {
+                Some(&"create") => XattrFlags::CREATE,
+                Some(&"replace") => XattrFlags::REPLACE,
+                Some(&"both") => XattrFlags::CREATE | XattrFlags::REPLACE,
+                _ => XattrFlags::empty(),
+            };
+            done(rustix::fs::fsetxattr(
+                fd,
+                words[2],
+                words[3].as_bytes(),
+                how,
+            ))
+        }
+        "fgetxattr" => {
+            let mut bytes = [0; 4096];
+            let got = rustix::fs::fgetxattr(fd, words[2], &mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes[..got]).into_owned())
+        }
+        "flistxattr" => {
+            let mut bytes = [0; 4096];
+            let got = rustix::fs::flistxattr(fd, &mut bytes)?;
+            let names = String::from_utf8_lossy(&bytes[..got]).into_owned();
+            let names = names.split('\0');
+            // What the host adds by itself (labels) is not ours to compare.
+            let mut names: Vec<_> = names.filter(|name| !name.contains("selinux")).collect();
+            names.sort_unstable();
+            Ok(names.join(" "))
+        }
+        "fdelxattr" => done(rustix::fs::fremovexattr(fd, words[2])),
         "fls" => {
             let mut names: Vec<String> = rustix::fs::Dir::read_from(fd)?
                 .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))

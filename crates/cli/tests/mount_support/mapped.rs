@@ -12,7 +12,15 @@ pub struct Mapped {
 
 impl Mapped {
     pub fn of(file: &File, length: usize) -> Mapped {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Mapped::with(file, length, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same of a file that is open for reading only.
+    pub fn to_read(file: &File, length: usize) -> Mapped {
+        Mapped::with(file, length, ProtFlags::READ)
+    }
+
+    fn with(file: &File, length: usize, access: ProtFlags) -> Mapped {
         let none = std::ptr::null_mut();
         // SAFETY: a fresh mapping, unmapped when dropped.
         let map = unsafe { rustix::mm::mmap(none, length, access, MapFlags::SHARED, file, 0) };

@@ -7,7 +7,9 @@ use trireme::Times;
 use trireme_proto::message::meta::{
     self, Attr, Entry, Kind, NAME_MAX, Place, Response, SetAttr, SetTime, StatFs, Time,
 };
+use zerocopy::{Immutable, IntoBytes};
 
+use super::cache::Outdated;
 use super::{Inner, Outcome, errno, library_errno, now, unexpected};
 use crate::kernel::abi::{self, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime, set};
 use crate::kernel::{Reply, Request};
@@ -55,14 +57,22 @@ impl Inner {
     /// Makes an entry right that the manager cannot know all of: the size of a file that is being
     /// written, and what this mount has not reported yet.
     pub(super) fn complete(&self, entry: &mut Entry) -> Outcome<()> {
-        if self.complete_but_pages(entry)? {
-            self.drop_cached(entry.attr.inode, 0, 0);
+        if let Some(old) = self.complete_but_pages(entry)? {
+            self.drop_outdated(old);
         }
         Ok(())
     }
 
-    /// The same, but pages of what the file was before stay: true when the caller must drop them.
-    pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<bool> {
+    /// The same, but pages of what the file was before stay: the caller must drop them.
+    pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<Option<Outdated>> {
+        self.ask_servers(entry)?;
+        let outdated = self.outdates_pages(&entry.attr);
+        self.nodes.overlay(&mut entry.attr);
+        Ok(outdated)
+    }
+
+    /// What only the servers know: size and space of a file that is being written or has holes.
+    pub(super) fn ask_servers(&self, entry: &mut Entry) -> Outcome<()> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
             self.nodes.behind(inode).drain();
@@ -80,15 +90,29 @@ impl Inner {
                 .complete_with(entry, &grant)
                 .map_err(|error| library_errno(&error))?;
         }
-        let outdated = self.outdates_pages(&entry.attr);
-        self.nodes.overlay(&mut entry.attr);
-        Ok(outdated)
+        Ok(())
     }
 
-    fn whole_entry(&self, inode: u64) -> Outcome<Entry> {
+    /// What the kernel asks for, and pages that are to be dropped when it has the answer.
+    fn whole_entry(&self, inode: u64) -> Outcome<(Entry, Option<Outdated>)> {
         let mut entry = self.entry_of(inode)?;
-        self.complete(&mut entry)?;
-        Ok(entry)
+        let old = self.complete_but_pages(&mut entry)?;
+        let old = old.and_then(|old| self.drop_before_answer(old, entry.attr.size));
+        Ok((entry, old))
+    }
+
+    fn answer_attributes<T: IntoBytes + Immutable>(
+        &self,
+        request: &Request<'_>,
+        reply: Reply,
+        answer: impl FnOnce(Attr) -> T,
+    ) {
+        match self.whole_entry(request.header.nodeid) {
+            Ok((entry, old)) => self.give_and_drop(reply, &answer(entry.attr), old),
+            Err(errno) => {
+                reply.error(errno);
+            }
+        }
     }
 
     /// Attributes as the kernel takes them.
@@ -125,14 +149,11 @@ impl Inner {
     }
 
     pub(super) fn getattr(&self, request: &Request<'_>, reply: Reply) {
-        let result = self.whole_entry(request.header.nodeid);
-        reply.result(result.map(|entry| self.attr_reply(entry.attr)));
+        self.answer_attributes(request, reply, |attr| self.attr_reply(attr));
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, reply: Reply) {
-        let result = self.whole_entry(request.header.nodeid);
-        reply.result(result.map(|entry| {
-            let attr = entry.attr;
+        self.answer_attributes(request, reply, |attr| {
             let time = |time: Time| SxTime {
                 sec: time.seconds,
                 nsec: time.nanos,
@@ -163,7 +184,7 @@ impl Inner {
                     ..Statx::default()
                 },
             }
-        }));
+        });
     }
 
     pub(super) fn setattr(&self, request: &Request<'_>, reply: Reply) {
@@ -174,20 +195,29 @@ impl Inner {
                 return;
             }
         };
-        let inode = entry.attr.inode;
         let answer = self.attr_reply(entry.attr);
         // While a file is being cut the kernel sends no writes of its pages, and to drop one that was
         // written through a mapping is to wait for its write: only once the answer is there.
-        if outdated {
-            reply.before_the_rest().give(&answer);
-            self.drop_cached(inode, 0, 0);
-        } else {
-            reply.give(&answer);
-        }
+        self.give_and_drop(reply, &answer, outdated);
+    }
+
+    /// Answers, and has pages dropped that had to stay until then.
+    fn give_and_drop<T: IntoBytes + Immutable>(
+        &self,
+        reply: Reply,
+        answer: &T,
+        outdated: Option<Outdated>,
+    ) {
+        let Some(old) = outdated else {
+            reply.give(answer);
+            return;
+        };
+        reply.before_the_rest().give(answer);
+        self.drop_outdated(old);
     }
 
     /// What it is like then, and whether pages of what it was before are still to be dropped.
-    fn setattr_now(&self, request: &Request<'_>) -> Outcome<(Entry, bool)> {
+    fn setattr_now(&self, request: &Request<'_>) -> Outcome<(Entry, Option<Outdated>)> {
         let what = request.arguments::<SetattrIn>()?;
         let inode = request.header.nodeid;
         let has = |bit| what.valid & bit != 0;
@@ -256,37 +286,7 @@ impl Inner {
             return Ok((entry, outdated));
         }
         self.complete(&mut entry)?;
-        Ok((entry, false))
-    }
-
-    /// Changes a directory that was removed and that somebody here still uses. The manager has forgotten it, so
-    /// what it is like from now on only this mount knows. Who may change it the kernel has checked. `errno`: what
-    /// the manager said.
-    fn change_removed(&self, inode: u64, change: &SetAttr, errno: i32) -> Outcome<Entry> {
-        if !matches!(errno, libc::ESTALE | libc::ENOENT) {
-            return Err(errno);
-        }
-        let now = now();
-        let at = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::To(time) => time,
-        };
-        let changed = self.nodes.with(inode, |node| {
-            let attr = &mut node.attr;
-            if attr.kind != Kind::Directory {
-                return None;
-            }
-            attr.nlink = 0;
-            attr.mode = change.mode.unwrap_or(attr.mode);
-            attr.uid = change.uid.unwrap_or(attr.uid);
-            attr.gid = change.gid.unwrap_or(attr.gid);
-            attr.atime = change.atime.map_or(attr.atime, at);
-            attr.mtime = change.mtime.map_or(attr.mtime, at);
-            attr.ctime = now;
-            Some(attr.clone())
-        });
-        let attr = changed.flatten().ok_or(errno)?;
-        Ok(Entry { attr, layout: None })
+        Ok((entry, None))
     }
 
     fn truncate(&self, request: &Request<'_>, what: &SetattrIn) -> Outcome<Entry> {

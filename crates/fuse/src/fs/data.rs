@@ -114,6 +114,9 @@ impl Inner {
             let hole = what.offset > known;
             if !hole {
                 node.reach = known.max(end);
+                if !handle.direct {
+                    node.gets_pages();
+                }
             }
             !hole
         });
@@ -212,6 +215,9 @@ impl Inner {
         let hole = self.nodes.with(handle.inode, |node| {
             let end = node.reach.max(node.attr.size);
             node.reach = end.max(offset.saturating_add(u64::from(length)));
+            if !handle.direct {
+                node.gets_pages();
+            }
             offset > end
         });
         if hole == Some(true)

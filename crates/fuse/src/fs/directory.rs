@@ -16,9 +16,8 @@ const DOT: u64 = 1;
 const DOT_DOT: u64 = 2;
 
 impl Inner {
-    #[allow(clippy::unused_self)]
-    pub(super) fn opendir(&self, _request: &Request<'_>, reply: Reply) {
-        let fh = self.handles.add_directory();
+    pub(super) fn opendir(&self, request: &Request<'_>, reply: Reply) {
+        let fh = self.handles.add_directory(request.header.nodeid);
         let out = OpenOut {
             fh,
             ..OpenOut::default()

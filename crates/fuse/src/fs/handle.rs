@@ -1,6 +1,6 @@
 //! Open files and directories of a mount, by the numbers that the kernel names them with.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
@@ -19,6 +19,7 @@ pub(super) struct Handle {
     pub file: File,
     /// Who opened it.
     pub uid: u32,
+    pub read: bool,
     pub write: bool,
     pub append: bool,
     /// It can be mapped and written through the mapping, of which nobody is told at once.
@@ -92,11 +93,14 @@ pub(super) struct Listing {
     pub parent: u64,
 }
 
+/// Its inode, and how far it was read.
+type OpenDirectory = (u64, Arc<Mutex<Listing>>);
+
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     next: AtomicU64,
     files: RwLock<HashMap<u64, Arc<Handle>>>,
-    directories: RwLock<HashMap<u64, Arc<Mutex<Listing>>>>,
+    directories: RwLock<HashMap<u64, OpenDirectory>>,
 }
 
 impl Handles {
@@ -131,12 +135,27 @@ impl Handles {
             .collect()
     }
 
-    pub fn add_directory(&self) -> u64 {
+    /// Some opening of an inode for reading.
+    pub fn reader(&self, inode: u64) -> Option<Arc<Handle>> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = files.values();
+        all.find(|handle| handle.inode == inode && handle.read)
+            .cloned()
+    }
+
+    /// The inodes of all open files, in order.
+    pub fn open_files(&self) -> Vec<u64> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let inodes: BTreeSet<u64> = files.values().map(|handle| handle.inode).collect();
+        inodes.into_iter().collect()
+    }
+
+    pub fn add_directory(&self, inode: u64) -> u64 {
         let number = self.number();
         self.directories
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(number, Arc::default());
+            .insert(number, (inode, Arc::default()));
         number
     }
 
@@ -145,7 +164,15 @@ impl Handles {
             .directories
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        directories.get(&number).cloned().ok_or(libc::EBADF)
+        let found = directories.get(&number);
+        found.map(|(_, listing)| listing.clone()).ok_or(libc::EBADF)
+    }
+
+    /// The inodes of all open directories.
+    pub fn open_directories(&self) -> Vec<u64> {
+        let directories = self.directories.read();
+        let directories = directories.unwrap_or_else(PoisonError::into_inner);
+        directories.values().map(|(inode, _)| *inode).collect()
     }
 
     pub fn remove_directory(&self, number: u64) {

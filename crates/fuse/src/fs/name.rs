@@ -193,7 +193,10 @@ impl Inner {
     pub(super) fn rmdir(&self, request: &Request<'_>, reply: Reply) {
         let result = split_name(request.names()).and_then(|(name, _)| {
             let place = Place::name(request.header.nodeid, name);
-            self.change(&request.header, meta::Request::Rmdir { place })
+            let going = self.about_to_go(request.header.nodeid, name);
+            let gone = self.change(&request.header, meta::Request::Rmdir { place })?;
+            self.has_gone(going);
+            Ok(gone)
         });
         reply.outcome(result.map(|_| ()).map_err(in_directory));
     }
@@ -227,7 +230,16 @@ impl Inner {
             to: Place::name(newdir, to),
             mode,
         };
+        let going = match mode {
+            RenameMode::Replace | RenameMode::Whiteout { replace: true } => {
+                self.about_to_go(newdir, to)
+            }
+            _ => None,
+        };
         self.change(&request.header, question)?;
+        self.has_gone(going);
+        let exchange = mode == RenameMode::Exchange;
+        self.has_moved((request.header.nodeid, from), (newdir, to), exchange);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::behind::Behind;
 use super::refill::{Fill, Written};
+use super::removed::Xattrs;
 use trireme::Times;
 use trireme_proto::key::Grant;
 use trireme_proto::message::meta::{Attr, Entry, Time};
@@ -43,6 +44,12 @@ pub(super) struct Node {
     pub cached: Option<Version>,
     /// The kernel may have some of its bytes.
     pub has_pages: bool,
+    /// It got some since somebody began to drop those that it had.
+    pub pages_came: bool,
+    /// They are old, and whoever found that out is about to have them dropped.
+    pub dropping: bool,
+    /// Held by who makes these bytes those of another version.
+    pub renewing: Arc<Mutex<()>>,
     /// What the file was like when it was last read past the cache.
     pub read_past: Option<Version>,
     /// What the file was like when the kernel was last told its attributes.
@@ -53,6 +60,8 @@ pub(super) struct Node {
     pub reach: u64,
     /// That is being put into the kernel's cache.
     pub fill: Option<Arc<Fill>>,
+    /// Extended attributes of a directory that was removed.
+    pub xattrs: Xattrs,
     /// Lets us ask the servers for its size.
     pub grant: Option<Grant>,
     /// It may carry file capabilities, which must go before anything is written.
@@ -73,6 +82,12 @@ impl Node {
     pub fn hear(&mut self, attr: Attr) {
         self.attr = attr;
         self.heard = Instant::now();
+    }
+
+    /// The kernel gets some of its bytes.
+    pub fn gets_pages(&mut self) {
+        self.has_pages = true;
+        self.pages_came = true;
     }
 }
 
@@ -130,11 +145,15 @@ impl Nodes {
                 accessed: None,
                 cached: None,
                 has_pages: false,
+                pages_came: false,
+                dropping: false,
+                renewing: Arc::default(),
                 read_past: None,
                 shown: None,
                 past_cache: Written::default(),
                 reach: 0,
                 fill: None,
+                xattrs: Xattrs::new(),
                 grant: None,
                 capability: false,
                 behind: Arc::default(),
@@ -179,19 +198,6 @@ impl Nodes {
                 node.accessed = Some(now);
             }
         });
-    }
-
-    /// Inodes that are open through the kernel's cache, from the one behind `after` on.
-    pub fn read_through_cache(&self, after: u64, most: usize) -> Vec<u64> {
-        let table = self.table();
-        let mut inodes: Vec<u64> = table
-            .iter()
-            .filter(|(inode, node)| **inode > after && node.cached_opens > 0)
-            .map(|(inode, _)| *inode)
-            .collect();
-        inodes.sort_unstable();
-        inodes.truncate(most);
-        inodes
     }
 
     /// Takes the reads that are to be reported.

@@ -161,25 +161,30 @@ impl Inner {
         // Whoever writes, and whoever finds another file than the one whose bytes are being put into the
         // kernel's cache, ends that.
         let mut ends_refill = access.write;
-        self.nodes.with(inode, |node| {
+        let now = self.nodes.with(inode, |node| {
             node.opens += 1;
             node.grant = Some(grant);
             node.capability |= capability;
-            if !pages {
-                return;
+            node.attr.settled.then(|| version(&node.attr))
+        });
+        let now = now.flatten();
+        // The kernel keeps what it has, which is of this version then. It could drop the rest by itself, but
+        // does so when whoever opens the file gets to run: maybe what was put there meanwhile.
+        let keeps = pages && self.caches();
+        if keeps {
+            self.renew_pages(inode, now);
+            open_flags |= abi::open::KEEP_CACHE;
+        }
+        self.nodes.with(inode, |node| {
+            node.cached_opens += usize::from(pages);
+            if !keeps && (pages || self.direct) {
+                node.cached = now;
             }
-            node.cached_opens += 1;
-            node.has_pages |= !direct;
-            // The bytes that the kernel has are those of this version: it may keep them.
-            let now = node.attr.settled.then(|| version(&node.attr));
-            if now.is_some() && node.cached == now && !self.ttl.is_zero() {
-                open_flags |= abi::open::KEEP_CACHE;
-            }
-            node.cached = now;
-            ends_refill |= node
-                .fill
-                .as_ref()
-                .is_some_and(|fill| now != Some(fill.version));
+            ends_refill |= pages
+                && node
+                    .fill
+                    .as_ref()
+                    .is_some_and(|fill| now != Some(fill.version));
         });
         // Without caches everybody sees at once what was written; so do those who ask for it.
         let prompt = append
@@ -194,6 +199,7 @@ impl Inner {
             prompt,
             heard: behind.heard(),
             behind,
+            read: access.read,
             write: access.write,
             append,
             maps: access.read && access.write,

@@ -16,7 +16,7 @@ use trireme::File;
 
 use super::Inner;
 use super::handle::Handle;
-use super::node::version;
+use super::node::{Node, version};
 use super::open::access;
 use crate::kernel::MAX_WRITE;
 use crate::kernel::abi::{self, InHeader, ReadIn};
@@ -165,15 +165,18 @@ impl Inner {
 
     /// A program reads: remembers how.
     pub(super) fn learn_from(&self, handle: &Handle, what: &ReadIn) {
+        let for_pages = what.read_flags & abi::READ_LOCKOWNER == 0;
+        if for_pages {
+            self.nodes.with(handle.inode, Node::gets_pages);
+        }
+        // After all: somebody maps the file, or splices from it.
+        if for_pages && handle.direct {
+            return;
+        }
         let Some(program) = handle.reading.program else {
             return;
         };
         if handle.reading.past_cache {
-            // A request for pages after all: somebody maps the file, or splices from it.
-            if what.read_flags & abi::READ_LOCKOWNER == 0 {
-                self.nodes.with(handle.inode, |node| node.has_pages = true);
-                return;
-            }
             self.programs.reads_now();
         }
         let long = self.programs.long.load(Ordering::Relaxed);

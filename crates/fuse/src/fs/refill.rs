@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use trireme::File;
 use trireme_proto::message::meta::{OpenMode, Place};
 
-use super::node::{Version, version};
+use super::node::{Node, Version, version};
 use super::{Inner, Outcome, library_errno};
 use crate::buffer::with_buffer;
 use crate::kernel::abi::InHeader;
@@ -86,7 +86,7 @@ impl Fill {
     }
 
     /// Whoever is just giving bytes may wait for pages that are being read.
-    fn stop(&self) {
+    pub fn stop(&self) {
         let stop = || *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
         waiting_for_kernel(stop);
     }
@@ -265,16 +265,9 @@ impl Inner {
         if !attr.settled || version(&attr) != job.version {
             return Ok(());
         }
-        // Somebody may have opened it meanwhile: then the kernel began anew with this version.
-        if self.nodes.with(job.inode, |node| node.cached) != Some(Some(job.version)) {
-            notifier.forget_data(job.inode, 0, 0);
-            self.nodes.with(job.inode, |node| {
-                if version(&node.attr) == job.version {
-                    node.cached = Some(job.version);
-                    node.has_pages = true;
-                }
-            });
-        }
+        // Unless somebody has opened it meanwhile: then the kernel began anew with this version.
+        self.renew_pages(job.inode, Some(job.version));
+        self.nodes.with(job.inode, Node::gets_pages);
         // Making pages takes most of the time, and is done on all processors at once.
         let next = AtomicU64::new(job.range.start);
         let give = || -> Outcome<Vec<Edge>> {

@@ -29,9 +29,13 @@ impl Inner {
                 let answer = self.names.ask_as(caller, question);
                 answer.map_err(|error| super::errno(&error))
             };
-            match answer? {
-                Response::Bytes(value) => Ok((what.size, value)),
-                other => unexpected(other),
+            match answer {
+                Ok(Response::Bytes(value)) => Ok((what.size, value)),
+                Ok(other) => unexpected(other),
+                Err(errno) => {
+                    let value = self.xattr_of_removed(request.header.nodeid, name, errno)?;
+                    Ok((what.size, value))
+                }
             }
         });
         give(reply, result);
@@ -44,16 +48,20 @@ impl Inner {
             };
             let caller = self.caller(&request.header);
             let answer = self.names.ask_as(caller, question);
-            match answer.map_err(|error| super::errno(&error))? {
-                Response::Names(names) => {
-                    let mut list = names.join(&0);
-                    if !list.is_empty() {
-                        list.push(0);
-                    }
-                    Ok((what.size, list))
+            let names = match answer.map_err(|error| super::errno(&error)) {
+                Ok(Response::Names(names)) => names,
+                Ok(other) => return unexpected(other),
+                Err(errno) => {
+                    let mut names = self.xattrs_of_removed(request.header.nodeid, errno)?;
+                    names.retain(|name| request.header.uid == 0 || !name.starts_with(b"trusted."));
+                    names
                 }
-                other => unexpected(other),
+            };
+            let mut list = names.join(&0);
+            if !list.is_empty() {
+                list.push(0);
             }
+            Ok((what.size, list))
         });
         give(reply, result);
     }
@@ -71,22 +79,25 @@ impl Inner {
                 BOTH => return Err(self.already_there(request, name)),
                 _ => return Err(libc::EINVAL),
             };
+            let inode = request.header.nodeid;
             let question = meta::Request::SetXattr {
-                place: Place::inode(request.header.nodeid),
+                place: Place::inode(inode),
                 name: name.to_vec(),
                 value: value.to_vec(),
                 mode,
             };
-            let set = self.change(&request.header, question)?;
+            if let Err(errno) = self.change(&request.header, question) {
+                return self.set_xattr_of_removed(inode, name, value, mode, errno);
+            }
             if name == CAPABILITY {
-                self.note_capability(request.header.nodeid);
+                self.note_capability(inode);
             }
             if acl::is_list(name) {
-                self.note_list(request.header.nodeid);
+                self.note_list(inode);
             }
-            Ok(set)
+            Ok(())
         });
-        reply.outcome(result.map(|_| ()));
+        reply.outcome(result);
     }
 
     /// EEXIST if there is such an attribute, and otherwise why it cannot be read.
@@ -95,7 +106,11 @@ impl Inner {
             place: Place::inode(request.header.nodeid),
             name: name.to_vec(),
         };
-        self.ask(question).err().unwrap_or(libc::EEXIST)
+        let Err(errno) = self.ask(question) else {
+            return libc::EEXIST;
+        };
+        let removed = self.xattr_of_removed(request.header.nodeid, name, errno);
+        removed.err().unwrap_or(libc::EEXIST)
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>, reply: Reply) {
@@ -114,7 +129,8 @@ impl Inner {
             match self.change(&header, question) {
                 // A list that is not there says what the mode says; taking it away changes nothing.
                 Err(libc::ENODATA) if acl::is_list(name) => Ok(()),
-                result => result.map(|_| ()),
+                Err(errno) => self.remove_xattr_of_removed(request.header.nodeid, name, errno),
+                Ok(_) => Ok(()),
             }
         });
         reply.outcome(result);
