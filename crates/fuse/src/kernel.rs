@@ -12,6 +12,8 @@ pub mod request;
 mod ring;
 pub mod session;
 mod signal;
+mod watch;
+mod working;
 
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use permit::Permit;

@@ -67,7 +67,7 @@ struct Shared {
 impl IoServer {
     /// Opens the disks, starts to listen and registers with the manager.
     pub fn start(config: IoConfig) -> Result<IoServer, IoServerError> {
-        raise_descriptor_limit();
+        crate::descriptors::raise_limit();
         let store = Store::open_with(&config.dirs, config.server, config.cluster, &config.store)?;
         let incarnation = store.incarnation();
         let shared = Arc::new(Shared {
@@ -189,17 +189,4 @@ impl Handler for Shared {
 
 fn refusal(error: StoreError) -> Refusal {
     Refusal::new(error.errno(), error.to_string())
-}
-
-/// Each connection and each open subfile is a descriptor; the soft limit is often only 1024.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
 }

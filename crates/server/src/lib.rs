@@ -1,6 +1,7 @@
 //! Daemons: each wires engines into one process. They run as `trireme serve ...`, or
 //! embedded in any process.
 
+pub mod descriptors;
 pub mod io;
 pub mod meta;
 pub mod signal;

@@ -125,6 +125,7 @@ fn serve(context: &Context, args: &Args) -> anyhow::Result<()> {
         // It would panic where the log's disk is full.
         .log_internal_errors(false)
         .try_init();
+    trireme_server::descriptors::raise_limit();
     let cluster = context.connect()?;
     let mount = Mount::start(&cluster, &args.dir, options(args))
         .with_context(|| format!("cannot mount on {}", args.dir.display()))?;

@@ -64,7 +64,7 @@ pub struct Reply {
 impl Reply {
     pub(super) fn new(shared: Arc<Shared>, unique: u64, opcode: u32, expected: bool) -> Reply {
         if expected {
-            shared.begin(unique, opcode);
+            shared.requests.begin(unique, opcode);
         }
         Reply {
             shared,
@@ -83,7 +83,9 @@ impl Reply {
         header: &InHeader,
         in_place: bool,
     ) -> Reply {
-        shared.begin_in_ring(header, entry.clone(), in_place);
+        shared
+            .requests
+            .begin_in_ring(header, entry.clone(), in_place);
         Reply {
             shared,
             unique: header.unique,
@@ -113,7 +115,7 @@ impl Reply {
         let Some(entry) = self.entry.take() else {
             return false;
         };
-        if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
+        if !std::mem::take(&mut self.open) || !self.shared.requests.end(self.unique) {
             return false;
         }
         // SAFETY: not answered before, by the line above.
@@ -125,7 +127,7 @@ impl Reply {
     /// The bytes of the request, and the room, are not used any more: what follows may take its time.
     pub fn leaves_place(&mut self) {
         if std::mem::take(&mut self.in_place) {
-            self.shared.leaves_place(self.unique);
+            self.shared.requests.leaves_place(self.unique);
         }
     }
 
@@ -178,7 +180,7 @@ impl Reply {
     }
 
     fn send(mut self, error: i32, payload: &[u8]) -> bool {
-        if !std::mem::take(&mut self.open) || !self.shared.end(self.unique) {
+        if !std::mem::take(&mut self.open) || !self.shared.requests.end(self.unique) {
             return false;
         }
         let entry = self.entry.take();
@@ -189,7 +191,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if self.open && self.shared.end(self.unique) {
+        if self.open && self.shared.requests.end(self.unique) {
             let entry = self.entry.take();
             let more = self.more_to_do;
             answer(&self.shared, entry, self.unique, -libc::EIO, &[], more);

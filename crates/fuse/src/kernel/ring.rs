@@ -299,7 +299,7 @@ pub(super) fn more_threads(shared: &Arc<Shared>) {
             pool.starting -= 1;
             tracing::warn!("no thread for more requests: {error}");
             drop(pool);
-            shared.worry();
+            shared.requests.worry();
             return;
         }
     }
@@ -479,7 +479,7 @@ fn carry_out(
         }
     }
     let answered = CURRENT.take() == Some((unique, true));
-    if !answered && shared.was_interrupted(unique) {
+    if !answered && shared.requests.was_interrupted(unique) {
         file_system.interrupted(unique);
     }
     if answered {

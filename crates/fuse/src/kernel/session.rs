@@ -6,7 +6,6 @@
 //! all: it may be waiting for us to carry out another request.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -18,9 +17,10 @@ use zerocopy::FromBytes;
 
 use super::abi::{self, InHeader, InitIn, InitOut, InterruptIn, init, op};
 use super::device::Device;
-use super::request::{Notifier, Reply, Request, answer, send};
-use super::ring::{self, Entry, Rings};
-use super::signal;
+use super::request::{Notifier, Reply, Request, send};
+use super::ring::{self, Rings};
+use super::watch;
+use super::working::Requests;
 
 /// Largest write and read of one request: what the kernel allows by default (`fs.fuse.max_pages_limit`).
 pub const MAX_WRITE: usize = 1 << 20;
@@ -39,33 +39,8 @@ pub const THREADS: usize = 64;
 /// Threads at most when they all wait for servers that are away: the rest must go on.
 pub(super) const MOST_THREADS: usize = 1024;
 
-/// When all threads have been busy for this long and none took another request, there may be more.
-const STALL: Duration = Duration::from_millis(100);
-
 /// Threads that stay when there is nothing to do.
 const IDLE: usize = 8;
-
-/// An interrupted request that is still not done after this time is answered with EINTR. Others end
-/// by themselves, as system calls on a local file system do, where programs do not expect EINTR:
-/// long enough for a busy server, shorter than the wait for a dead one.
-const INTERRUPT_AFTER: Duration = Duration::from_secs(5);
-
-/// Whether a program must be prepared for EINTR from the call behind a request. The others (names,
-/// attributes, cutting a file) are carried to their end, or to the deadline.
-fn can_be_interrupted(opcode: u32) -> bool {
-    matches!(
-        opcode,
-        op::READ
-            | op::WRITE
-            | op::FSYNC
-            | op::FLUSH
-            | op::OPEN
-            | op::CREATE
-            | op::TMPFILE
-            | op::FALLOCATE
-            | op::COPY_FILE_RANGE
-    )
-}
 
 /// What answers requests.
 pub trait FileSystem: Send + Sync + 'static {
@@ -93,10 +68,7 @@ pub struct Shared {
     pub(super) device: Device,
     /// Where it is mounted.
     pub(super) dir: PathBuf,
-    working: Mutex<HashMap<u64, Working>>,
-    /// Requests that a signal came for before they did themselves.
-    early: Mutex<VecDeque<u64>>,
-    interrupts: Condvar,
+    pub(super) requests: Requests,
     state: Mutex<State>,
     changed: Condvar,
     idle: AtomicUsize,
@@ -117,43 +89,6 @@ thread_local! {
 pub(super) fn serves(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, ring: bool) {
     SERVES.set(Some((shared.clone(), file_system.clone(), ring)));
 }
-
-/// A request that is being carried out.
-#[derive(Debug)]
-struct Working {
-    opcode: u32,
-    /// When a signal came for it.
-    signal: Option<Instant>,
-    /// If it did not come through the device.
-    ring: Option<InRing>,
-}
-
-impl Working {
-    fn is_in_place(&self) -> bool {
-        self.ring.as_ref().is_some_and(|ring| ring.in_place)
-    }
-}
-
-/// What is to be known of a request that came through a ring.
-#[derive(Debug)]
-struct InRing {
-    /// Where its answer goes.
-    entry: Arc<Entry>,
-    /// Bytes are moved to or from there right now.
-    in_place: bool,
-    /// Who waits for it, when that began, and when to look whether there is a signal for them.
-    thread: u32,
-    begin: Instant,
-    next_look: Instant,
-}
-
-/// Who has waited for this long may have a signal that the kernel does not tell of; and the longer they wait
-/// the less often they are looked at, down to once in [`LOOK_SELDOM`].
-const LOOK: Duration = Duration::from_secs(1);
-const LOOK_SELDOM: Duration = Duration::from_secs(10);
-
-/// Signals for requests that nobody has seen yet, at most: that is a matter of an instant.
-const EARLY_SIGNALS: usize = 256;
 
 #[derive(Debug, Default)]
 struct State {
@@ -184,10 +119,6 @@ impl Slot {
 }
 
 impl Shared {
-    fn working(&self) -> MutexGuard<'_, HashMap<u64, Working>> {
-        self.working.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,89 +131,24 @@ impl Shared {
         }
     }
 
-    pub(super) fn begin(&self, unique: u64, opcode: u32) {
-        let request = Working {
-            opcode,
-            signal: None,
-            ring: None,
-        };
-        self.working().insert(unique, request);
-    }
-
-    pub(super) fn begin_in_ring(&self, header: &InHeader, entry: Arc<Entry>, in_place: bool) {
-        let now = Instant::now();
-        let mut working = self.working();
-        let request = Working {
-            opcode: header.opcode,
-            signal: self.had_early_signal(header.unique).then_some(now),
-            ring: Some(InRing {
-                entry,
-                in_place,
-                thread: header.pid,
-                begin: now,
-                next_look: now + LOOK,
-            }),
-        };
-        working.insert(header.unique, request);
-    }
-
-    fn had_early_signal(&self, unique: u64) -> bool {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        if early.is_empty() {
-            return false;
-        }
-        let place = early.iter().position(|one| *one == unique);
-        place.and_then(|place| early.remove(place)).is_some()
-    }
-
-    /// A signal came for a request that is not being carried out: it will be, or was.
-    fn keep_early_signal(&self, unique: u64) {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        if early.len() >= EARLY_SIGNALS {
-            early.pop_front();
-        }
-        early.push_back(unique);
-    }
-
-    /// Whether a signal came for a request that is not answered yet.
-    pub(super) fn was_interrupted(&self, unique: u64) -> bool {
-        let working = self.working();
-        let request = working.get(&unique);
-        request.is_some_and(|request| request.signal.is_some())
-    }
-
-    /// Somebody may answer in the place of whoever carries this request out.
-    pub(super) fn leaves_place(&self, unique: u64) {
-        if let Some(request) = self.working().get_mut(&unique) {
-            if let Some(ring) = &mut request.ring {
-                ring.in_place = false;
-            }
-            if request.signal.is_none() {
-                return;
-            }
-        }
-        self.interrupts.notify_all();
-    }
-
-    /// There is something to look after for those who watch.
-    pub(super) fn worry(&self) {
-        drop(self.working());
-        self.interrupts.notify_all();
-    }
-
     /// One who waits for the end of them all may be told.
     pub(super) fn ring_thread_ended(&self) {
         drop(self.state());
         self.changed.notify_all();
     }
 
-    /// True for the one who may answer.
-    pub(super) fn end(&self, unique: u64) -> bool {
-        self.working().remove(&unique).is_some()
+    /// Whether the mount is gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.state().over
+    }
+
+    /// Requests that were taken from the device, ever.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::SeqCst)
     }
 
     /// All threads are busy, and there may not be more.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let state = self.state();
         let full = state.threads >= state.limit && state.limit < MOST_THREADS;
         full && !state.over && self.idle.load(Ordering::SeqCst) == 0
@@ -333,9 +199,7 @@ impl Session {
         let shared = Arc::new(Shared {
             device,
             dir: dir.to_owned(),
-            working: Mutex::default(),
-            early: Mutex::default(),
-            interrupts: Condvar::new(),
+            requests: Requests::default(),
             state: Mutex::new(State {
                 limit: slots.len().min(THREADS),
                 usual: slots.len().min(THREADS),
@@ -351,7 +215,7 @@ impl Session {
         let watcher = shared.clone();
         std::thread::Builder::new()
             .name("fuse-interrupts".into())
-            .spawn(move || watch(&watcher, &file_system))?;
+            .spawn(move || watch::run(&watcher, &file_system))?;
         Ok(Session { shared })
     }
 
@@ -395,14 +259,21 @@ impl Session {
     }
 }
 
+/// There may be more threads, and there is one more.
+pub(super) fn allow_more(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
+    shared.state().limit += THREADS;
+    if let Err(error) = spawn(shared, file_system) {
+        tracing::warn!("all threads wait, and there can be no more: {error}");
+    }
+}
+
 /// One more thread, if there may be one.
 fn spawn(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) -> io::Result<()> {
     let mut state = shared.state();
     if state.over || state.threads >= state.limit {
         drop(state);
         // Somebody looks whether they get on. Who is about to wait holds what wakes it.
-        drop(shared.working());
-        shared.interrupts.notify_all();
+        shared.requests.worry();
         return Ok(());
     }
     state.threads += 1;
@@ -452,7 +323,7 @@ fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, mut slot: Slot
     };
     shared.idle.fetch_sub(1, Ordering::SeqCst);
     if over && !std::mem::replace(&mut shared.state().over, true) {
-        shared.interrupts.notify_all();
+        shared.requests.worry();
         shared.rings.end();
         file_system.ended();
     }
@@ -483,14 +354,7 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
             if file_system.interrupted(what.unique) {
                 return;
             }
-            let mut working = shared.working();
-            if let Some(request) = working.get_mut(&what.unique) {
-                request.signal.get_or_insert_with(Instant::now);
-                drop(working);
-                shared.interrupts.notify_all();
-            } else {
-                shared.keep_early_signal(what.unique);
-                drop(working);
+            if !shared.requests.signal(what.unique) {
                 // Read by another thread this instant, or answered: the kernel asks again or not.
                 send(shared, header.unique, -libc::EAGAIN, &[]);
             }
@@ -503,7 +367,7 @@ fn dispatch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>, bytes: &[u8
             let reply = Reply::new(shared.clone(), header.unique, opcode, expected);
             let data = None;
             file_system.handle(Request { header, body, data }, reply);
-            if opcode == op::SETLKW && shared.was_interrupted(header.unique) {
+            if opcode == op::SETLKW && shared.requests.was_interrupted(header.unique) {
                 file_system.interrupted(header.unique);
             }
         }
@@ -576,96 +440,4 @@ fn say_hello(
     }
     shared.state().ready = true;
     shared.changed.notify_all();
-}
-
-/// Requests that have been waited for for long, and who does.
-fn old_requests(working: &mut HashMap<u64, Working>, now: Instant) -> Vec<(u64, u32)> {
-    let unsignalled = working.iter_mut().filter(|(_, one)| one.signal.is_none());
-    let due = unsignalled.filter_map(|(unique, request)| {
-        let ring = request.ring.as_mut().filter(|ring| ring.next_look <= now)?;
-        ring.next_look = now + (now - ring.begin).clamp(LOOK, LOOK_SELDOM);
-        Some((*unique, ring.thread))
-    });
-    due.collect()
-}
-
-fn look_for_signals(shared: &Shared, file_system: &Arc<dyn FileSystem>, old: &[(u64, u32)]) {
-    for (unique, thread) in old {
-        if !signal::waits_for(*thread) || file_system.interrupted(*unique) {
-            continue;
-        }
-        if let Some(request) = shared.working().get_mut(unique) {
-            request.signal.get_or_insert_with(Instant::now);
-        }
-    }
-}
-
-/// Answers requests that a signal came for and that do not end, and lets there be more threads when all of
-/// them wait.
-fn watch(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
-    // Since when no request was taken, and how many had been.
-    let mut stalled: Option<(Instant, u64)> = None;
-    let mut working = shared.working();
-    while !shared.state.lock().is_ok_and(|state| state.over) {
-        let now = Instant::now();
-        let mut late = Vec::new();
-        let mut next = Duration::from_hours(1);
-        working.retain(|unique, request| match &request.signal {
-            Some(_) if !can_be_interrupted(request.opcode) || request.is_in_place() => true,
-            Some(when) if now - *when >= INTERRUPT_AFTER => {
-                late.push((*unique, request.ring.take().map(|ring| ring.entry)));
-                false
-            }
-            Some(when) => {
-                next = next.min(INTERRUPT_AFTER.saturating_sub(now - *when));
-                true
-            }
-            None => true,
-        });
-        if shared.rings.wanted {
-            next = next.min(LOOK);
-            let old = old_requests(&mut working, now);
-            if !old.is_empty() {
-                drop(working);
-                look_for_signals(shared, file_system, &old);
-                working = shared.working();
-            }
-        }
-        let taken = shared.taken.load(Ordering::SeqCst);
-        stalled = match stalled {
-            _ if !shared.is_full() => None,
-            Some((since, before)) if before == taken => Some((since, taken)),
-            _ => Some((now, taken)),
-        };
-        let more = stalled.is_some_and(|(since, _)| now - since >= STALL);
-        if !late.is_empty() || more {
-            drop(working);
-            for (unique, entry) in late {
-                answer(shared, entry, unique, -libc::EINTR, &[], false);
-            }
-            if more {
-                stalled = None;
-                shared.state().limit += THREADS;
-                if let Err(error) = spawn(shared, file_system) {
-                    tracing::warn!("all threads wait, and there can be no more: {error}");
-                }
-            }
-            working = shared.working();
-            continue;
-        }
-        if ring::is_short_of_threads(shared) {
-            drop(working);
-            ring::more_threads(shared);
-            working = shared.working();
-            next = next.min(STALL);
-        }
-        if let Some((since, _)) = stalled {
-            next = next.min(STALL.saturating_sub(now - since));
-        }
-        working = shared
-            .interrupts
-            .wait_timeout(working, next)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
-    }
 }
