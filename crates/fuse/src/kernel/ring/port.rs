@@ -31,24 +31,19 @@ impl Port {
         Ok(Port { ring, device })
     }
 
-    fn push(
-        &mut self,
-        command: u32,
-        entry: Option<(&Entry, &[libc::iovec; 2])>,
-        what: RingCommand,
-    ) {
+    fn push(&mut self, command: u32, place: Option<&[libc::iovec; 2]>, what: RingCommand) {
         let mut bytes = [0; 80];
         bytes[..size_of::<RingCommand>()].copy_from_slice(what.as_bytes());
-        let address = entry.map(|(_, iovec)| iovec.as_ptr() as u64);
+        let address = place.map(|iovec| iovec.as_ptr() as u64);
         let mut submission = opcode::UringCmd80::new(types::Fd(self.device), command)
             .cmd(bytes)
             .addr(address)
             .build();
-        if let Some((_, iovec)) = entry {
+        if let Some(iovec) = place {
             // SAFETY: a submission is 128 bytes whose layout the kernel fixes; the library leaves this one out.
             unsafe {
-                let place = (&raw mut submission).cast::<u8>().add(LENGTH_AT);
-                place.cast::<u32>().write_unaligned(iovec.len() as u32);
+                let length = (&raw mut submission).cast::<u8>().add(LENGTH_AT);
+                length.cast::<u32>().write_unaligned(iovec.len() as u32);
             }
         }
         // SAFETY: the kernel reads the vector before the call that submits this returns, and uses the entry's
@@ -63,7 +58,7 @@ impl Port {
             qid: entry.queue,
             ..RingCommand::default()
         };
-        self.push(abi::RING_REGISTER, Some((entry, &iovec)), what);
+        self.push(abi::RING_REGISTER, Some(&iovec), what);
         self.submit()
     }
 
