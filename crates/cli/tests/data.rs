@@ -22,12 +22,14 @@ fn create(world: &World, path: &str, unit: u64) -> File {
         .layout(layout)
         .open(&world.client(), path)
         .unwrap();
-    // In turn: borrowed, through shared memory, through the sockets as if from another host.
+    // In turn: borrowed, through shared memory, through the sockets as if from another host, and borrowed
+    // by two threads.
     static OPENED: AtomicU64 = AtomicU64::new(0);
-    let way = OPENED.fetch_add(1, Ordering::Relaxed) % 3;
+    let way = OPENED.fetch_add(1, Ordering::Relaxed) % 4;
     let mut transfer = file.transfer();
-    transfer.lend = way == 0;
+    transfer.lend = way == 0 || way == 3;
     transfer.window = way == 1;
+    transfer.second = way == 3;
     file.set_transfer(transfer);
     file
 }

@@ -39,6 +39,9 @@ pub struct TransferOptions {
     /// Whether servers on this host are asked to lend their files: then the bytes are written to and
     /// read from the page cache without them, and nothing of the above matters.
     pub lend: bool,
+    /// Whether a second thread of this process takes a part of long transfers to and from lent files. It stays
+    /// awake for 2 ms after each of them: for programs whose processors have nothing better to do, as a mount's.
+    pub second: bool,
 }
 
 impl Default for TransferOptions {
@@ -50,6 +53,7 @@ impl Default for TransferOptions {
             block: 1 << 20,
             window: true,
             lend: true,
+            second: false,
         }
     }
 }

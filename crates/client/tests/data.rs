@@ -269,11 +269,12 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
     let cluster = embedded.connect().unwrap();
     let file = small_units(&cluster, "/s", 10_000);
     for schedule in Schedule::ALL {
-        for (block, in_flight, window, lend) in [
-            (4096, 1, true, false),
-            (100_000, 2, false, false),
-            (1 << 20, 3, true, false),
-            (4 << 20, 2, true, true),
+        for (block, in_flight, window, lend, second) in [
+            (4096, 1, true, false, false),
+            (100_000, 2, false, false, false),
+            (1 << 20, 3, true, false, false),
+            (4 << 20, 2, true, true, false),
+            (4 << 20, 1, true, true, true),
         ] {
             file.set_transfer(TransferOptions {
                 in_flight,
@@ -282,6 +283,7 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
                 block,
                 window,
                 lend,
+                second,
             });
             let data = bytes(block + u64::from(in_flight), 5_000_003);
             file.write_at(&data, 77).unwrap();
@@ -289,7 +291,7 @@ fn schedules_blocks_and_windows_change_nothing_but_speed() {
             file.read_exact_at(&mut back, 77).unwrap();
             assert!(
                 back == data,
-                "{schedule} block {block} in flight {in_flight} window {window} lend {lend}"
+                "{schedule} block {block} in flight {in_flight} window {window} lend {lend} {second}"
             );
         }
     }

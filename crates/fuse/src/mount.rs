@@ -94,6 +94,10 @@ impl Mount {
         // What a local file system promises of names before fsync, and no more.
         let cluster = cluster.with_options(trireme::Options {
             soft_names: true,
+            transfer: trireme::TransferOptions {
+                second: true,
+                ..cluster.options().transfer
+            },
             ..*cluster.options()
         });
         let fs = Arc::new(Fs::new(&cluster, &options).map_err(io::Error::from)?);

@@ -5,6 +5,7 @@
 //! they would without loans, and what it then has is asked for again. Bytes that would have to come from
 //! a disk are left to the servers, which read from all disks at once.
 
+mod crew;
 mod detour;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -19,10 +20,14 @@ use trireme_proto::refusal::errno;
 use trireme_store::range_lock;
 
 use super::Inner;
+use crew::CREW;
 use detour::DETOUR;
 
 /// Requests that a server carries out before it is asked to lend: most files are read or written once.
 const REQUESTS: u32 = 2;
+
+/// Transfers that are long enough to be shared with a second thread.
+const SHARED: usize = 128 << 10;
 
 /// Slices that one system call takes.
 const SLICES: usize = 1024;
@@ -160,6 +165,13 @@ impl Loan {
     }
 }
 
+impl Inner {
+    /// Whether a transfer is to be shared with the second thread.
+    fn shares(&self, length: usize) -> bool {
+        length >= SHARED && self.transfer().second
+    }
+}
+
 impl Lent {
     pub fn new(servers: usize, write: bool) -> Lent {
         Lent {
@@ -204,6 +216,7 @@ impl Lent {
             return loan.is_some_and(|loan| loan.read(&mut [IoSliceMut::new(buffer)], at));
         }
         let mut parts = self.parts();
+        let length = buffer.len();
         let (mut rest, mut place) = (buffer, offset);
         while !rest.is_empty() {
             let length = unit_at(file, place).min(rest.len() as u64);
@@ -214,10 +227,16 @@ impl Lent {
         let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
-        loans
+        // A lock each, for the slices are to be written to, which nobody has to wait for.
+        let parts: Vec<_> = loans
             .into_iter()
-            .zip(&mut parts)
-            .all(|(loan, (at, slices))| loan.is_none_or(|loan| loan.read(slices, *at)))
+            .zip(parts)
+            .filter_map(|(loan, (at, slices))| Some((loan?, at, Mutex::new(slices))))
+            .collect();
+        all(&parts, file.shares(length), |(loan, at, slices)| {
+            let mut slices = slices.lock().unwrap_or_else(PoisonError::into_inner);
+            loan.read(&mut slices, *at)
+        })
     }
 
     /// Writes `buffer` if all of its places are lent; otherwise anything may have been written of it.
@@ -244,9 +263,11 @@ impl Lent {
         let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
-        let mut loans = loans.into_iter().zip(&parts).enumerate();
-        loans.all(|(server, (loan, (at, slices)))| {
-            loan.is_none_or(|loan| wrote(server, &loan, slices, *at))
+        let parts: Vec<_> = loans.into_iter().zip(parts).enumerate().collect();
+        let shared = file.shares(buffer.len());
+        all(&parts, shared, |(server, (loan, (at, slices)))| {
+            let loan = loan.as_ref();
+            loan.is_none_or(|loan| wrote(*server, loan, slices, *at))
         })
     }
 
@@ -290,6 +311,22 @@ impl Lent {
             Err(_) => slot.set(State::Unasked),
         }
     }
+}
+
+/// Carries out all parts, some of them by the second thread if they are `shared`; false when one failed.
+fn all<T: Sync>(parts: &[T], shared: bool, act: impl Fn(&T) -> bool + Sync) -> bool {
+    if !shared {
+        return parts.iter().all(act);
+    }
+    let (next, well) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    CREW.together(&|| {
+        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if act(part) {
+                well.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    well.into_inner() == parts.len()
 }
 
 /// Bytes from `place` to the end of its stripe unit.

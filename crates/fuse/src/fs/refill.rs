@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use trireme::File;
+use trireme::{File, TransferOptions};
 use trireme_proto::message::meta::{OpenMode, Place};
 
 use super::node::{Node, Version, version};
@@ -262,6 +262,11 @@ impl Inner {
         let opened = self.open_at_manager(&nobody, place, access, None, false)?;
         let attr = opened.opened.entry.attr.clone();
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
+        // Nobody waits for this, so nobody else's time is to be spent on it.
+        file.set_transfer(TransferOptions {
+            second: false,
+            ..file.transfer()
+        });
         if !attr.settled || version(&attr) != job.version {
             return Ok(());
         }

@@ -1,0 +1,325 @@
+//! A second thread for long transfers to and from lent files, which takes some of their parts.
+//!
+//! A processor that sleeps takes longer to wake up than such a part takes to copy, above all on virtual machines.
+//! So the second thread stays awake for a moment after each transfer: in a stream it is there at once. When others
+//! want the processors it notices that it was not let run, and is left alone for a while.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// Transfers that follow each other within this time are one stream.
+const STREAM: Duration = Duration::from_millis(2);
+
+/// Who did not run for this long, and did not sleep, has to share its processor with programs that compute; the
+/// kernel's own work is shorter.
+const AWAY: Duration = Duration::from_millis(1);
+
+/// How long it is then left alone.
+const REST: Duration = Duration::from_millis(50);
+
+/// How often a place in memory is looked at before the time is.
+const LOOKS: usize = 32;
+
+/// A part takes this long if nothing is the matter; whoever waits for one looks this often from then on.
+const PATIENCE: Duration = Duration::from_micros(300);
+
+// What becomes of a piece of work.
+/// There is none, or not any more.
+const NONE: u8 = 0;
+/// The second thread may take it.
+const POSTED: u8 = 1;
+/// It has.
+const TAKEN: u8 = 2;
+
+/// Whoever calls, and a second thread.
+pub(super) struct Crew {
+    /// Somebody is using it.
+    used: AtomicBool,
+    state: AtomicU8,
+    work: UnsafeCell<Option<&'static (dyn Fn() + Sync)>>,
+    /// `None` where there can be none, or where it would have no processor.
+    second: OnceLock<Option<Thread>>,
+    asleep: AtomicBool,
+    /// When it was last used, and when it may be woken again: nanoseconds since `begin`.
+    last: AtomicU64,
+    rests: AtomicU64,
+    begin: OnceLock<Instant>,
+}
+
+// SAFETY: `work` is written by the one who uses the crew, before the work is posted, and read by the second thread
+// between taking it and saying that it is done; the state changes in between order the two.
+unsafe impl Sync for Crew {}
+
+/// This process's.
+pub(super) static CREW: Crew = Crew::new();
+
+impl Crew {
+    const fn new() -> Crew {
+        Crew {
+            used: AtomicBool::new(false),
+            state: AtomicU8::new(NONE),
+            work: UnsafeCell::new(None),
+            second: OnceLock::new(),
+            asleep: AtomicBool::new(true),
+            last: AtomicU64::new(0),
+            rests: AtomicU64::new(0),
+            begin: OnceLock::new(),
+        }
+    }
+
+    /// Carries out `work`, which shares itself out among all who do: here and, if it is there, by the second
+    /// thread, which is done with its part when this returns.
+    pub fn together(&'static self, work: &(dyn Fn() + Sync)) {
+        if self.used.swap(true, Ordering::Acquire) {
+            work();
+            return;
+        }
+        let posted = self.post(work);
+        work();
+        drop(posted);
+    }
+
+    fn post(&'static self, work: &(dyn Fn() + Sync)) -> Posted {
+        // SAFETY: only its lifetime is changed. Nobody has it any more when `Posted` is gone, and the caller keeps
+        // both until then, also when it panics.
+        let work =
+            unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(work) };
+        // SAFETY: one at a time gets here, and what was posted before is over.
+        unsafe { *self.work.get() = Some(work) };
+        self.state.store(POSTED, Ordering::SeqCst);
+        let posted = Posted(self);
+        if self.asleep.load(Ordering::SeqCst) {
+            self.wake();
+        }
+        posted
+    }
+
+    /// Wakes the second thread up if that is worth it.
+    fn wake(&'static self) {
+        let now = self.now();
+        let last = self.last.load(Ordering::Relaxed);
+        let follows = last > 0 && now.saturating_sub(last) < nanoseconds(STREAM);
+        if !follows || now < self.rests.load(Ordering::Relaxed) {
+            return;
+        }
+        let second = self.second.get_or_init(|| {
+            // It would be in the way of whom it is to help.
+            if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+                return None;
+            }
+            let thread = std::thread::Builder::new().name("second".into());
+            let started = thread.spawn(|| self.serve());
+            started.ok().map(|handle| handle.thread().clone())
+        });
+        if let Some(second) = second {
+            second.unpark();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.begin.get_or_init(Instant::now).elapsed())
+    }
+
+    fn serve(&self) {
+        loop {
+            self.asleep.store(false, Ordering::SeqCst);
+            self.stay_awake();
+            self.asleep.store(true, Ordering::SeqCst);
+            // Whoever posted something before that line believed that it was awake.
+            if self.state.load(Ordering::SeqCst) != POSTED {
+                std::thread::park();
+            }
+        }
+    }
+
+    /// Works, and waits for work without sleeping.
+    fn stay_awake(&self) {
+        let mut since = Instant::now();
+        let mut seen = since;
+        let before = times_put_off();
+        loop {
+            if self.help() {
+                since = Instant::now();
+                seen = since;
+            }
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            // A virtual machine's host takes its time, too: that is not ours to give.
+            if now - seen > AWAY && times_put_off() > before {
+                let rests = self.now() + nanoseconds(REST);
+                self.rests.store(rests, Ordering::Relaxed);
+                return;
+            }
+            if now - since > STREAM {
+                return;
+            }
+            seen = now;
+        }
+    }
+
+    /// Does its part if there is something to do.
+    fn help(&self) -> bool {
+        let (order, other) = (Ordering::SeqCst, Ordering::Relaxed);
+        let posted = self.state.load(other) == POSTED;
+        if !posted || (self.state.compare_exchange(POSTED, TAKEN, order, other)).is_err() {
+            return false;
+        }
+        // SAFETY: taken, and not done.
+        if let Some(work) = unsafe { *self.work.get() } {
+            // What panics is not counted as done by those who share the work.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+        }
+        self.state.store(NONE, Ordering::Release);
+        true
+    }
+}
+
+/// Work that the second thread may have; dropped when it has not any more.
+struct Posted(&'static Crew);
+
+impl Drop for Posted {
+    fn drop(&mut self) {
+        let crew = self.0;
+        let (order, other) = (Ordering::SeqCst, Ordering::Acquire);
+        let taken = crew.state.compare_exchange(POSTED, NONE, order, other);
+        if taken.is_err() {
+            let begin = Instant::now();
+            while crew.state.load(Ordering::Acquire) != NONE {
+                // A write may have to wait for the disk.
+                if begin.elapsed() > PATIENCE {
+                    std::thread::sleep(PATIENCE);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        crew.last.store(crew.now().max(1), Ordering::Relaxed);
+        crew.used.store(false, Ordering::Release);
+    }
+}
+
+/// How often this thread's processor was given to others that wanted it.
+fn times_put_off() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is the kernel's to fill, and zeroes are one.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nivcsw
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Work in parts that take a few microseconds each, and who has done them.
+    #[derive(Default)]
+    struct Parts {
+        next: AtomicUsize,
+        under_way: AtomicUsize,
+        done: [AtomicUsize; 8],
+        by_others: AtomicUsize,
+    }
+
+    impl Parts {
+        fn share(&self, first: std::thread::ThreadId) {
+            self.under_way.fetch_add(1, Ordering::SeqCst);
+            while let Some(one) = self.done.get(self.next.fetch_add(1, Ordering::SeqCst)) {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_micros(10) {
+                    std::hint::spin_loop();
+                }
+                one.fetch_add(1, Ordering::SeqCst);
+                let other = std::thread::current().id() != first;
+                self.by_others
+                    .fetch_add(usize::from(other), Ordering::SeqCst);
+            }
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Has parts done; gives how many the second thread did.
+    fn stream(crew: &'static Crew) -> usize {
+        let parts = Parts::default();
+        let first = std::thread::current().id();
+        crew.together(&|| parts.share(first));
+        assert_eq!(parts.under_way.into_inner(), 0, "somebody is still at it");
+        assert_eq!(parts.done.map(AtomicUsize::into_inner), [1; 8]);
+        parts.by_others.into_inner()
+    }
+
+    /// Until something is so.
+    fn wait_for(mut what: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_mins(1);
+        while !what() {
+            assert!(Instant::now() < end, "not in a minute");
+        }
+    }
+
+    fn one_processor() -> bool {
+        std::thread::available_parallelism().map_or(1, usize::from) < 2
+    }
+
+    #[test]
+    fn the_second_thread_has_a_part_of_each_stream() {
+        static CREW: Crew = Crew::new();
+        if one_processor() {
+            return;
+        }
+        for _ in 0..3 {
+            let mut parts = 0;
+            wait_for(|| {
+                parts += stream(&CREW);
+                parts > 100
+            });
+            wait_for(|| CREW.asleep.load(Ordering::SeqCst));
+        }
+    }
+
+    #[test]
+    fn several_at_once_have_all_their_parts_done() {
+        static CREW: Crew = Crew::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..500).for_each(|_| assert!(stream(&CREW) <= 8)));
+            }
+        });
+    }
+
+    #[test]
+    fn who_panics_is_waited_for_and_not_missed() {
+        static CREW: Crew = Crew::new();
+        if one_processor() {
+            return;
+        }
+        let panics = |times: &AtomicUsize| {
+            let parts = Parts::default();
+            let first = std::thread::current().id();
+            let work = || {
+                parts.share(first);
+                times.fetch_add(1, Ordering::SeqCst);
+                std::panic::resume_unwind(Box::new(()));
+            };
+            assert!(catch_unwind(AssertUnwindSafe(|| CREW.together(&work))).is_err());
+            assert_eq!(parts.under_way.into_inner(), 0, "somebody is still at it");
+        };
+        let (rounds, times) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Until both have, many times.
+        wait_for(|| {
+            panics(&times);
+            let rounds = rounds.fetch_add(1, Ordering::SeqCst) + 1;
+            times.load(Ordering::SeqCst) > rounds + 20
+        });
+        assert!(stream(&CREW) <= 8, "and is used as before");
+    }
+}
