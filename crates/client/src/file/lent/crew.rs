@@ -18,8 +18,9 @@ const STREAM: Duration = Duration::from_millis(2);
 /// kernel's own work is shorter.
 const AWAY: Duration = Duration::from_millis(1);
 
-/// How long it is then left alone.
+/// How long it is then left alone, at first; and at most, if it is so again and again.
 const REST: Duration = Duration::from_millis(50);
+const LONG_REST: Duration = Duration::from_secs(2);
 
 /// How often a place in memory is looked at before the time is.
 const LOOKS: usize = 32;
@@ -125,9 +126,23 @@ impl Crew {
     }
 
     fn serve(&self) {
+        let mut rest = REST;
         loop {
             self.asleep.store(false, Ordering::SeqCst);
-            self.stay_awake();
+            let begin = Instant::now();
+            let put_off = self.stay_awake();
+            // Twice as long as the last time, unless it was of use for longer than that.
+            rest = if begin.elapsed() > rest {
+                REST
+            } else if put_off {
+                LONG_REST.min(rest * 2)
+            } else {
+                rest
+            };
+            if put_off {
+                let rests = self.now() + nanoseconds(rest);
+                self.rests.store(rests, Ordering::Relaxed);
+            }
             self.asleep.store(true, Ordering::SeqCst);
             // Whoever posted something before that line believed that it was awake.
             if self.state.load(Ordering::SeqCst) != POSTED {
@@ -136,8 +151,9 @@ impl Crew {
         }
     }
 
-    /// Works, and waits for work without sleeping.
-    fn stay_awake(&self) {
+    /// Works, and waits for work without sleeping; true when others want the processor, false when there is
+    /// nothing to do.
+    fn stay_awake(&self) -> bool {
         let mut since = Instant::now();
         let mut seen = since;
         let before = times_put_off();
@@ -152,12 +168,10 @@ impl Crew {
             let now = Instant::now();
             // A virtual machine's host takes its time, too: that is not ours to give.
             if now - seen > AWAY && times_put_off() > before {
-                let rests = self.now() + nanoseconds(REST);
-                self.rests.store(rests, Ordering::Relaxed);
-                return;
+                return true;
             }
             if now - since > STREAM {
-                return;
+                return false;
             }
             seen = now;
         }
