@@ -5,8 +5,8 @@
 //! they would without loans, and what it then has is asked for again. Bytes that would have to come from
 //! a disk are left to the servers, which read from all disks at once.
 
-mod crew;
 mod detour;
+mod pair;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -20,8 +20,8 @@ use trireme_proto::refusal::errno;
 use trireme_store::range_lock;
 
 use super::Inner;
-use crew::CREW;
 use detour::DETOUR;
+use pair::PAIR;
 
 /// Requests that a server carries out before it is asked to lend: most files are read or written once.
 const REQUESTS: u32 = 2;
@@ -319,7 +319,7 @@ fn all<T: Sync>(parts: &[T], shared: bool, act: impl Fn(&T) -> bool + Sync) -> b
         return parts.iter().all(act);
     }
     let (next, well) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    CREW.together(&|| {
+    PAIR.together(&|| {
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             if act(part) {
                 well.fetch_add(1, Ordering::Relaxed);

@@ -79,6 +79,9 @@ pub struct Way {
     /// Have the servers of this host move every byte instead of borrowing their files
     #[arg(long)]
     pub no_lend: bool,
+    /// Have a second thread of each client take a part of long transfers, as a mount does
+    #[arg(long)]
+    pub second: bool,
 }
 
 /// Bytes of a small random read.
@@ -285,6 +288,9 @@ impl Field {
         if way.no_lend {
             arguments.push("--no-lend".to_owned());
         }
+        if way.second {
+            arguments.push("--second".to_owned());
+        }
         let mut crew = Crew::start(args.clients, &arguments)?;
         let time = crew.go()?;
         crew.finish()?;
@@ -339,6 +345,7 @@ fn client(context: &Context, args: &Args, work: &str) -> anyhow::Result<()> {
             transfer.in_flight = way.in_flight.unwrap_or(transfer.in_flight);
             transfer.window &= !way.no_window;
             transfer.lend &= !way.no_lend;
+            transfer.second |= way.second;
             let cluster = cluster.with_options(options);
             let layout = trireme::LayoutWish {
                 unit: way.unit,

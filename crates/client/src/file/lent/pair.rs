@@ -37,7 +37,7 @@ const POSTED: u8 = 1;
 const TAKEN: u8 = 2;
 
 /// Whoever calls, and a second thread.
-pub(super) struct Crew {
+pub(super) struct Pair {
     /// Somebody is using it.
     used: AtomicBool,
     state: AtomicU8,
@@ -51,16 +51,16 @@ pub(super) struct Crew {
     begin: OnceLock<Instant>,
 }
 
-// SAFETY: `work` is written by the one who uses the crew, before the work is posted, and read by the second thread
+// SAFETY: `work` is written by the one who uses the pair, before the work is posted, and read by the second thread
 // between taking it and saying that it is done; the state changes in between order the two.
-unsafe impl Sync for Crew {}
+unsafe impl Sync for Pair {}
 
 /// This process's.
-pub(super) static CREW: Crew = Crew::new();
+pub(super) static PAIR: Pair = Pair::new();
 
-impl Crew {
-    const fn new() -> Crew {
-        Crew {
+impl Pair {
+    const fn new() -> Pair {
+        Pair {
             used: AtomicBool::new(false),
             state: AtomicU8::new(NONE),
             work: UnsafeCell::new(None),
@@ -195,16 +195,16 @@ impl Crew {
 }
 
 /// Work that the second thread may have; dropped when it has not any more.
-struct Posted(&'static Crew);
+struct Posted(&'static Pair);
 
 impl Drop for Posted {
     fn drop(&mut self) {
-        let crew = self.0;
+        let pair = self.0;
         let (order, other) = (Ordering::SeqCst, Ordering::Acquire);
-        let taken = crew.state.compare_exchange(POSTED, NONE, order, other);
+        let taken = pair.state.compare_exchange(POSTED, NONE, order, other);
         if taken.is_err() {
             let begin = Instant::now();
-            while crew.state.load(Ordering::Acquire) != NONE {
+            while pair.state.load(Ordering::Acquire) != NONE {
                 // A write may have to wait for the disk.
                 if begin.elapsed() > PATIENCE {
                     std::thread::sleep(PATIENCE);
@@ -212,8 +212,8 @@ impl Drop for Posted {
                 std::hint::spin_loop();
             }
         }
-        crew.last.store(crew.now().max(1), Ordering::Relaxed);
-        crew.used.store(false, Ordering::Release);
+        pair.last.store(pair.now().max(1), Ordering::Relaxed);
+        pair.used.store(false, Ordering::Release);
     }
 }
 
@@ -263,10 +263,10 @@ mod tests {
     }
 
     /// Has parts done; gives how many the second thread did.
-    fn stream(crew: &'static Crew) -> usize {
+    fn stream(pair: &'static Pair) -> usize {
         let parts = Parts::default();
         let first = std::thread::current().id();
-        crew.together(&|| parts.share(first));
+        pair.together(&|| parts.share(first));
         assert_eq!(parts.under_way.into_inner(), 0, "somebody is still at it");
         assert_eq!(parts.done.map(AtomicUsize::into_inner), [1; 8]);
         parts.by_others.into_inner()
@@ -286,33 +286,33 @@ mod tests {
 
     #[test]
     fn the_second_thread_has_a_part_of_each_stream() {
-        static CREW: Crew = Crew::new();
+        static PAIR: Pair = Pair::new();
         if one_processor() {
             return;
         }
         for _ in 0..3 {
             let mut parts = 0;
             wait_for(|| {
-                parts += stream(&CREW);
+                parts += stream(&PAIR);
                 parts > 100
             });
-            wait_for(|| CREW.asleep.load(Ordering::SeqCst));
+            wait_for(|| PAIR.asleep.load(Ordering::SeqCst));
         }
     }
 
     #[test]
     fn several_at_once_have_all_their_parts_done() {
-        static CREW: Crew = Crew::new();
+        static PAIR: Pair = Pair::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..500).for_each(|_| assert!(stream(&CREW) <= 8)));
+                scope.spawn(|| (0..500).for_each(|_| assert!(stream(&PAIR) <= 8)));
             }
         });
     }
 
     #[test]
     fn who_panics_is_waited_for_and_not_missed() {
-        static CREW: Crew = Crew::new();
+        static PAIR: Pair = Pair::new();
         if one_processor() {
             return;
         }
@@ -324,7 +324,7 @@ mod tests {
                 times.fetch_add(1, Ordering::SeqCst);
                 std::panic::resume_unwind(Box::new(()));
             };
-            assert!(catch_unwind(AssertUnwindSafe(|| CREW.together(&work))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| PAIR.together(&work))).is_err());
             assert_eq!(parts.under_way.into_inner(), 0, "somebody is still at it");
         };
         let (rounds, times) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -334,6 +334,6 @@ mod tests {
             let rounds = rounds.fetch_add(1, Ordering::SeqCst) + 1;
             times.load(Ordering::SeqCst) > rounds + 20
         });
-        assert!(stream(&CREW) <= 8, "and is used as before");
+        assert!(stream(&PAIR) <= 8, "and is used as before");
     }
 }
