@@ -76,6 +76,7 @@ impl Inner {
                 self.strip_set_id(&request.header, handle.inode)?;
             }
             self.drop_capability(&handle)?;
+            self.learn_from_write(&request.header, &handle, &what);
             Ok((what, data, handle))
         });
         let (what, data, handle) = match taken {

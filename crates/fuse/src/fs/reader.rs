@@ -4,7 +4,8 @@
 //! bytes are in memory twice where the servers are on the same host. Past it every call is a request, which
 //! small ones must not be. What a program will do is not known when it opens a file, so it is remembered what
 //! it did: the kernel's first request for a file that it has nothing of is as long as the program's first
-//! read makes it. Whoever is not known reads through the cache.
+//! read makes it, and who wrote much at a time reads so, too, until it does otherwise. Whoever is not known
+//! reads through the cache.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -18,15 +19,20 @@ use super::Inner;
 use super::handle::Handle;
 use super::node::{Node, version};
 use super::open::access;
-use crate::kernel::MAX_WRITE;
-use crate::kernel::abi::{self, InHeader, ReadIn};
+use crate::kernel::abi::{self, InHeader, ReadIn, WriteIn};
 
 /// Files shorter than this are read through the cache: they are read in no time.
 const LEAST: u64 = 8 << 20;
 
-/// A first request that is as long as requests get, or as far as the kernel reads ahead, is for a program
-/// that wants much: for small reads it begins with a few times as much as they ask for.
-const LARGE: u32 = MAX_WRITE as u32;
+/// But they show how a program reads, if they are not too short for that.
+const TELLING: u64 = 2 << 20;
+
+/// A first request of this length, or as far as the kernel reads ahead, is for a program that wants much, 128 KiB
+/// or more: for small reads it begins with up to four times as much as they ask for.
+const LARGE: u32 = 512 << 10;
+
+/// A write of this length is one by a program that moves much at a time.
+const LARGE_WRITE: u32 = 128 << 10;
 
 /// Less per call is faster through the cache.
 const SMALL: u32 = 64 << 10;
@@ -69,7 +75,7 @@ pub(super) struct Reading {
     program: Option<Program>,
     /// Past the kernel's cache.
     pub past_cache: bool,
-    /// Its first request has been seen.
+    /// Its first request, or its first long write, has been seen.
     seen: AtomicBool,
     /// Requests past the cache that were small, less those that were not.
     small: AtomicU32,
@@ -101,6 +107,10 @@ impl Programs {
             table.clear();
         }
         table.insert(program, large);
+    }
+
+    fn is_known(&self, program: Program) -> bool {
+        self.table().contains_key(&program)
     }
 }
 
@@ -146,21 +156,33 @@ impl Inner {
             let same = node.cached == Some(version(&node.attr));
             let filling = node.fill.is_some();
             let has_pages = node.has_pages && same && !filling;
-            let worth = node.attr.settled && node.attr.size >= LEAST && !has_pages;
-            worth.then_some(filling)
+            let worth = node.attr.settled && node.attr.size >= TELLING && !has_pages;
+            worth.then_some((filling, node.attr.size >= LEAST))
         });
-        let Some(filling) = worth.flatten() else {
+        let Some((filling, long)) = worth.flatten() else {
             return reading;
         };
         let Some(program) = program(header.pid) else {
             return reading;
         };
-        reading.past_cache = file.is_on_this_host() && self.programs.reads_large(program);
+        reading.past_cache = long && file.is_on_this_host() && self.programs.reads_large(program);
         // Of what it has parts of, the kernel's requests tell nothing.
         if reading.past_cache || !filling {
             reading.program = Some(program);
         }
         reading
+    }
+
+    /// A program writes: if that is all that is known of it, it is remembered how.
+    pub(super) fn learn_from_write(&self, header: &InHeader, handle: &Handle, what: &WriteIn) {
+        let by_kernel = what.write_flags & abi::WRITE_CACHE != 0;
+        if what.size < LARGE_WRITE || by_kernel || handle.reading.seen.load(Ordering::Relaxed) {
+            return;
+        }
+        handle.reading.seen.store(true, Ordering::Relaxed);
+        if let Some(program) = program(header.pid).filter(|one| !self.programs.is_known(*one)) {
+            self.programs.learn(program, true);
+        }
     }
 
     /// A program reads: remembers how.
@@ -199,15 +221,13 @@ fn program(process: u32) -> Option<Program> {
 mod tests {
     use super::*;
 
-    const MIB: u32 = 1 << 20;
-
     #[test]
     fn the_first_request_through_the_cache_tells_how_a_program_reads() {
         let large = Reading::default();
-        assert_eq!(large.notice(MIB, MIB, false), Some(true));
-        assert_eq!(large.notice(4096, MIB, false), None);
+        assert_eq!(large.notice(LARGE, LARGE, false), Some(true));
+        assert_eq!(large.notice(4096, LARGE, false), None);
         let small = Reading::default();
-        assert_eq!(small.notice(16 << 10, MIB, false), Some(false));
+        assert_eq!(small.notice(16 << 10, LARGE, false), Some(false));
         // Where the kernel does not read far ahead.
         let unprivileged = Reading::default();
         assert_eq!(unprivileged.notice(128 << 10, 128 << 10, false), Some(true));
@@ -220,13 +240,13 @@ mod tests {
             ..Reading::default()
         };
         for _ in 0..100 {
-            assert_eq!(reading.notice(4096, MIB, false), None);
-            assert_eq!(reading.notice(MIB, MIB, false), None);
+            assert_eq!(reading.notice(4096, LARGE, false), None);
+            assert_eq!(reading.notice(LARGE, LARGE, false), None);
             // The rest of a file is as short as it is.
-            assert_eq!(reading.notice(100, MIB, true), None);
+            assert_eq!(reading.notice(100, LARGE, true), None);
         }
         let told: Vec<_> = (0..100)
-            .filter_map(|_| reading.notice(4096, MIB, false))
+            .filter_map(|_| reading.notice(4096, LARGE, false))
             .collect();
         assert_eq!(told, [false]);
     }
@@ -234,11 +254,11 @@ mod tests {
     #[test]
     fn the_last_word_on_a_program_counts_and_they_are_not_too_many() {
         let programs = Programs::default();
-        assert!(!programs.reads_large((1, 1)));
+        assert!(!programs.reads_large((1, 1)) && !programs.is_known((1, 1)));
         programs.learn((1, 1), true);
         assert!(programs.reads_large((1, 1)) && !programs.reads_large((1, 2)));
         programs.learn((1, 1), false);
-        assert!(!programs.reads_large((1, 1)));
+        assert!(!programs.reads_large((1, 1)) && programs.is_known((1, 1)));
         for number in 0..3 * PROGRAMS as u64 {
             programs.learn((2, number), true);
         }
