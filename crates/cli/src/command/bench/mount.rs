@@ -1,6 +1,7 @@
 //! `trireme bench mount`: what a mount costs, beside the library, a bare FUSE file system and
 //! GlusterFS, all in one run.
 
+mod bare;
 mod gluster;
 mod random;
 mod settle;
@@ -46,6 +47,9 @@ pub struct Args {
     /// Do not compare with GlusterFS
     #[arg(long)]
     no_gluster: bool,
+    /// Serve the peer: the files of one directory, on another
+    #[arg(long, hide = true, num_args = 2, value_names = ["SOURCE", "DIR"])]
+    serve_bare: Option<Vec<PathBuf>>,
 }
 
 /// One comparison.
@@ -60,6 +64,9 @@ struct Cell {
 
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
+    if let Some(places) = &args.serve_bare {
+        return bare::serve(places);
+    }
     anyhow::ensure!(args.rounds > 0 && args.transfer > 0, "nothing to measure");
     let own = tempfile::Builder::new()
         .prefix("trireme-bench-")

@@ -5,8 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use trireme_fuse::bare::Bare;
-
+use super::bare::Bare;
 use super::settle::settle;
 use super::{Args, Cell, median};
 

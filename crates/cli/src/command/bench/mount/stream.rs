@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use trireme::Cluster;
-use trireme_fuse::bare::Bare;
 
+use super::bare::Bare;
 use super::gluster::Gluster;
 use super::settle::settle;
 use super::{Args, Cell, median};
