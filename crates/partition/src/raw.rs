@@ -154,19 +154,15 @@ impl Order {
             return Ok((at, to, node));
         }
         // No nesting of loops gives file order: list the pieces, and see what regularity they have.
-        let summary = node.summary();
-        let fits = (|| {
+        let last_fits = (|| {
             let last = i64::try_from(count - 1).ok()?;
-            let reach = last
-                .checked_mul(stride as i64)?
-                .checked_add_unsigned(summary.span)?;
-            let shift = last.checked_mul(step)?;
-            at.checked_add(reach)?;
-            to.checked_add(shift)?.checked_add(summary.view_max)?;
-            to.checked_add(shift)?.checked_add(summary.view_min)
+            let file = at.checked_add(last.checked_mul(stride as i64)?)?;
+            fits(file, to.checked_add(last.checked_mul(step)?)?, &node)
         })();
-        fits.ok_or(Error::overflow("an interleaved pattern's extent"))?;
-        let runs = summary.runs.saturating_mul(count);
+        last_fits
+            .and_then(|()| fits(at, to, &node))
+            .ok_or(Error::overflow("an interleaved pattern's extent"))?;
+        let runs = node.summary().runs.saturating_mul(count);
         let mut pieces = Expansion::new(runs, self.limit)?;
         for i in 0..count {
             pieces.push(at + (i * stride) as i64, to + i as i64 * step, &node);
@@ -195,9 +191,10 @@ impl Order {
             .fold(0u64, |sum, i| sum.saturating_add(i.2.summary().runs));
         let mut pieces = Expansion::new(runs, self.limit)?;
         for (file, view, node) in &items {
+            fits(*file, *view, node).ok_or(Error::overflow("a list's extent"))?;
             pieces.push(*file, *view, node);
         }
-        pieces.finish("displacement", items[1].0 - items[0].0)
+        pieces.finish("displacement", items[1].0.saturating_sub(items[0].0))
     }
 
     /// Loops of the same shape that interleave are one loop around a list.
@@ -227,6 +224,14 @@ impl Order {
 
 fn add(a: i64, b: i64) -> Result<i64, Error> {
     a.checked_add(b).ok_or(Error::overflow("an offset"))
+}
+
+/// Whether the offsets of all runs of a node that lies there can be told.
+fn fits(file: i64, view: i64, node: &Node) -> Option<()> {
+    let summary = node.summary();
+    file.checked_add_unsigned(summary.span)?;
+    view.checked_add(summary.view_min)?;
+    view.checked_add(summary.view_max).map(|_| ())
 }
 
 /// Puts a loop where it belongs among the loops of `node`: outside if its stride spans the node,
@@ -316,7 +321,7 @@ impl Expansion {
                 return Err(Error::Overlap {
                     what,
                     value,
-                    offset: (w[1].0 - start) as u64,
+                    offset: w[1].0.abs_diff(start),
                 });
             }
         }

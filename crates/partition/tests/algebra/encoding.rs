@@ -100,3 +100,15 @@ fn a_small_input_cannot_ask_for_much_memory() {
     let interleaved = "at 0: 1000000000x(1000x(1)/3)/2".parse::<Part>();
     assert!(interleaved.is_err(), "{interleaved:?}");
 }
+
+#[test]
+fn a_list_that_interleaves_and_reaches_too_far_is_refused() {
+    // By the fuzzer: places that each fit, and whose runs do not.
+    let input = [
+        1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 255, 1, 1, 3, 3, 1, 61, 1, 11, 255, 1, 1, 3, 1, 1, 1, 1, 1,
+        145, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1, 1, 1, 255, 1, 1, 3, 97, 116, 1,
+        1, 255, 1, 1, 1, 255, 1, 1, 1,
+    ];
+    let error = Part::decode(&input).unwrap_err().to_string();
+    assert!(error.contains("2^63"), "{error}");
+}
