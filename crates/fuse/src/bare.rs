@@ -1,5 +1,6 @@
 //! A file system that only passes requests on to the files of one local directory: what FUSE itself
-//! costs, for `trireme bench mount` to compare with. Flat and read-only.
+//! costs, for `trireme bench mount` to compare with. Flat and read-only. Or one that does not even do
+//! that, and answers with whatever lies where answers are taken from: the most that FUSE can give.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,18 +25,29 @@ pub struct Bare {
     session: Session,
 }
 
+/// What a read is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The bytes of the file, which the kernel caches.
+    Bytes,
+    /// As many bytes, without touching them, past the kernel's cache.
+    Anything,
+}
+
 struct Files {
     source: PathBuf,
+    answer: Answer,
     names: Mutex<HashMap<u64, PathBuf>>,
     open: RwLock<HashMap<u64, Arc<File>>>,
 }
 
 impl Bare {
     /// Mounts the files of `source` on `dir`.
-    pub fn start(source: &Path, dir: &Path) -> io::Result<Bare> {
+    pub fn start(source: &Path, dir: &Path, answer: Answer) -> io::Result<Bare> {
         let dir = dir.canonicalize()?;
         let files = Files {
             source: source.canonicalize()?,
+            answer,
             names: Mutex::default(),
             open: RwLock::default(),
         };
@@ -48,7 +60,8 @@ impl Bare {
                 ..MountOptions::default()
             },
         )?;
-        let buffer = Box::leak(vec![0; SLOT * 16].into_boxed_slice());
+        // Not zeroes, of which the kernel would give each page the same memory.
+        let buffer = Box::leak(vec![1; SLOT * 16].into_boxed_slice());
         let session = Session::start(device, &dir, Arc::new(files), buffer, permit.is_some())?;
         session.wait_ready();
         drop(permit);
@@ -118,7 +131,16 @@ impl Files {
             return;
         };
         drop(open);
-        let size = what.size as usize;
+        let mut size = what.size as usize;
+        if self.answer == Answer::Anything {
+            let length = file.metadata().map_or(0, |data| data.size());
+            size = size.min(length.saturating_sub(what.offset) as usize);
+            match reply.room(size) {
+                Some(_) => reply.filled(size),
+                None => with_buffer(size, |buffer| reply.bytes(buffer)),
+            };
+            return;
+        }
         if let Some(room) = reply.room(size) {
             match file.read_at(room, what.offset) {
                 Ok(got) => reply.filled(got),
@@ -126,11 +148,9 @@ impl Files {
             };
             return;
         }
-        with_buffer(what.size as usize, |buffer| {
-            match file.read_at(buffer, what.offset) {
-                Ok(got) => reply.bytes(&buffer[..got]),
-                Err(error) => reply.error(errno(&error)),
-            }
+        with_buffer(size, |buffer| match file.read_at(buffer, what.offset) {
+            Ok(got) => reply.bytes(&buffer[..got]),
+            Err(error) => reply.error(errno(&error)),
         });
     }
 }
@@ -160,8 +180,13 @@ impl FileSystem for Files {
                     let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
                     let fh = open.keys().max().map_or(1, |last| last + 1);
                     open.insert(fh, Arc::new(file));
+                    let open_flags = match self.answer {
+                        Answer::Bytes => 0,
+                        Answer::Anything => abi::open::DIRECT_IO,
+                    };
                     OpenOut {
                         fh,
+                        open_flags,
                         ..OpenOut::default()
                     }
                 }));

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use trireme_fuse::bare::Answer;
 
 /// A mount beside the library, a bare FUSE file system and GlusterFS
 ///
@@ -50,6 +51,9 @@ pub struct Args {
     /// Serve the peer: the files of one directory, on another
     #[arg(long, hide = true, num_args = 2, value_names = ["SOURCE", "DIR"])]
     serve_bare: Option<Vec<PathBuf>>,
+    /// Serve it without looking at the files' bytes
+    #[arg(long, hide = true, requires = "serve_bare")]
+    serve_anything: bool,
 }
 
 /// One comparison.
@@ -59,13 +63,19 @@ struct Cell {
     unit: &'static str,
     ours: f64,
     theirs: Option<f64>,
-    target: f64,
+    /// Not for what is only there to compare with.
+    target: Option<f64>,
 }
 
 /// Measures.
 pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
     if let Some(places) = &args.serve_bare {
-        return bare::serve(places);
+        let answer = if args.serve_anything {
+            Answer::Anything
+        } else {
+            Answer::Bytes
+        };
+        return bare::serve(places, answer);
     }
     anyhow::ensure!(args.rounds > 0 && args.transfer > 0, "nothing to measure");
     let own = tempfile::Builder::new()
@@ -114,7 +124,9 @@ fn print(context: &Context, args: &Args, cells: &[Cell], notes: &[String]) {
     let mut values: Vec<Value> = Vec::new();
     for cell in cells {
         let ratio = cell.theirs.map(|theirs| cell.ours / theirs);
-        let pass = ratio.map(|ratio| ratio >= cell.target);
+        let pass = ratio
+            .zip(cell.target)
+            .map(|(ratio, target)| ratio >= target);
         values.push(json!({
             "work": cell.work, "unit": cell.unit, "ours": cell.ours, "peer": cell.peer,
             "peer_rate": cell.theirs, "ratio": ratio, "target": cell.target, "pass": pass,
@@ -127,15 +139,14 @@ fn print(context: &Context, args: &Args, cells: &[Cell], notes: &[String]) {
             format!("{:.0} {}", cell.ours, cell.unit),
             theirs,
             ratio.map_or("-".into(), |ratio| format!("{ratio:.2}x")),
-            format!(
-                "{:.2}x {}",
-                cell.target,
-                match pass {
+            cell.target.map_or("-".into(), |target| {
+                let word = match pass {
                     Some(true) => "pass",
                     Some(false) => "MISS",
                     None => "not compared",
-                }
-            ),
+                };
+                format!("{target:.2}x {word}")
+            }),
             cell.peer.to_owned(),
         ]);
     }
@@ -228,7 +239,7 @@ fn trees(
             unit: "files/s",
             ours: rate(&ours),
             theirs: theirs.as_ref().map(rate),
-            target: 1.0,
+            target: Some(1.0),
         });
     }
     Ok(())

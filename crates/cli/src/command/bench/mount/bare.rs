@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
+use trireme_fuse::bare::Answer;
 
 /// What the process says when it is ready.
 const READY: &str = "ready";
@@ -15,10 +16,11 @@ pub struct Bare(Child);
 
 impl Bare {
     /// Mounts the files of `source` on `dir`.
-    pub fn start(source: &Path, dir: &Path) -> anyhow::Result<Bare> {
+    pub fn start(source: &Path, dir: &Path, answer: Answer) -> anyhow::Result<Bare> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["bench", "mount", "--serve-bare"])
             .args([source, dir])
+            .args((answer == Answer::Anything).then_some("--serve-anything"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -44,11 +46,11 @@ impl Drop for Bare {
 }
 
 /// The process itself: serves until its input ends.
-pub fn serve(places: &[PathBuf]) -> anyhow::Result<()> {
+pub fn serve(places: &[PathBuf], answer: Answer) -> anyhow::Result<()> {
     let [source, dir] = places else {
         anyhow::bail!("--serve-bare takes two directories");
     };
-    let mounted = trireme_fuse::bare::Bare::start(source, dir)?;
+    let mounted = trireme_fuse::bare::Bare::start(source, dir, answer)?;
     println!("{READY}");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     drop(mounted);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use trireme::Cluster;
+use trireme_fuse::bare::Answer;
 
 use super::bare::Bare;
 use super::gluster::Gluster;
@@ -43,8 +44,7 @@ pub fn measure(
     let mut ways = vec![Way::Library(cluster), Way::File(place.join("large"))];
     ways.extend(gluster.map(|gluster| Way::File(gluster.place().join("large"))));
     let mut times: [Times; 3] = Default::default();
-    let mut passed = Vec::new();
-    let mut foreign = Vec::new();
+    let (mut passed, mut limit, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
@@ -71,12 +71,17 @@ pub fn measure(
         let local = Way::File(source.join("large"));
         local.write(args, &buffer)?;
         // A new mount each time: nothing of the file is in the kernel's cache of it.
-        let mounted = Bare::start(&source, &bare)?;
-        let through = Way::File(bare.join("large")).read(args, &mut buffer, true)?;
-        drop(mounted);
+        let mut through = |answer| {
+            let mounted = Bare::start(&source, &bare, answer)?;
+            let took = Way::File(bare.join("large")).read(args, &mut buffer, true);
+            drop(mounted);
+            took
+        };
+        let (bytes, anything) = (through(Answer::Bytes)?, through(Answer::Anything)?);
         local.remove()?;
         if counts {
-            passed.push(through);
+            passed.push(bytes);
+            limit.push(anything);
             foreign.push(strange);
         }
     }
@@ -94,36 +99,44 @@ pub fn measure(
         });
     };
     let peer = "the client library, one thread, the same calls";
-    add("write", peer, &mut mount.write, &mut library.write, 0.5);
-    add("read", peer, &mut mount.read, &mut library.read, 0.5);
+    let half = Some(0.5);
+    add("write", peer, &mut mount.write, &mut library.write, half);
+    add("read", peer, &mut mount.read, &mut library.read, half);
     add(
         "read again",
         peer,
         &mut mount.again,
         &mut library.again,
-        0.5,
+        half,
     );
-    add(
-        "read at once",
-        peer,
-        &mut mount.at_once,
-        &mut library.at_once,
-        0.5,
-    );
-    add("read others'", peer, &mut foreign, &mut library.read, 0.5);
+    let (ours, theirs) = (&mut mount.at_once, &mut library.at_once);
+    add("read at once", peer, ours, theirs, half);
+    add("read others'", peer, &mut foreign, &mut library.read, half);
+    add("FUSE's limit", peer, &mut limit, &mut library.read, None);
     let peer = "a bare FUSE file system over a local file";
-    add("read others'", peer, &mut foreign, &mut passed, 0.5);
+    add("read others'", peer, &mut foreign, &mut passed, half);
+    let peer = "FUSE's limit: answers that nobody put anything into";
+    add("read at once", peer, &mut mount.at_once, &mut limit, None);
+    add("read others'", peer, &mut foreign, &mut limit, None);
     let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
-    add("write", peer, &mut mount.write, &mut others.write, 4.0);
-    add("read", peer, &mut mount.read, &mut others.read, 1.0);
-    add("read again", peer, &mut mount.again, &mut others.again, 1.0);
     add(
-        "read at once",
+        "write",
         peer,
-        &mut mount.at_once,
-        &mut others.at_once,
-        1.0,
+        &mut mount.write,
+        &mut others.write,
+        Some(4.0),
     );
+    let same = Some(1.0);
+    add("read", peer, &mut mount.read, &mut others.read, same);
+    add(
+        "read again",
+        peer,
+        &mut mount.again,
+        &mut others.again,
+        same,
+    );
+    let (ours, theirs) = (&mut mount.at_once, &mut others.at_once);
+    add("read at once", peer, ours, theirs, same);
     Ok(())
 }
 
