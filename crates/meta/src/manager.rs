@@ -40,8 +40,9 @@ pub(crate) const NUMBERS_LIMIT: usize = 16_384;
 
 /// What the manager must be able to do on the I/O servers. Each call has its own deadline.
 pub trait Subfiles: Send + Sync + 'static {
-    /// Removes a file's subfiles; one that is not there is no error.
-    fn remove(&self, inode: u64, layout: &Layout) -> Result<(), Failure>;
+    /// Removes the subfiles of files, and says of each file whether they are gone; one that is not there is no
+    /// error.
+    fn remove(&self, files: &[(u64, Layout)]) -> Vec<Result<(), Failure>>;
     /// Whether all servers' disks have files as long as one of `size` bytes would be there; changes nothing.
     fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure>;
     /// Gives every subfile the length that a file of `size` bytes has there.

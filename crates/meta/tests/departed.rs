@@ -91,8 +91,11 @@ impl trireme_meta::Subfiles for Hanging {
     ) -> Result<(), Failure> {
         Ok(())
     }
-    fn remove(&self, _: u64, _: &trireme_proto::message::meta::Layout) -> Result<(), Failure> {
-        Ok(())
+    fn remove(
+        &self,
+        files: &[(u64, trireme_proto::message::meta::Layout)],
+    ) -> Vec<Result<(), Failure>> {
+        files.iter().map(|_| Ok(())).collect()
     }
     fn truncate(
         &self,
@@ -206,10 +209,9 @@ impl trireme_meta::Subfiles for Slow {
 
     fn remove(
         &self,
-        _: u64,
-        _: &trireme_proto::message::meta::Layout,
-    ) -> Result<(), trireme_meta::failure::Failure> {
-        Ok(())
+        files: &[(u64, trireme_proto::message::meta::Layout)],
+    ) -> Vec<Result<(), Failure>> {
+        files.iter().map(|_| Ok(())).collect()
     }
 
     fn truncate(

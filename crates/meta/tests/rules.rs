@@ -378,6 +378,45 @@ fn times_change_where_they_should() {
     assert_eq!(stat(&manager, "/g").nlink, 2);
 }
 
+/// Many are removed at once; what becomes of one is its own matter.
+#[test]
+fn a_file_that_cannot_be_removed_stays_on_the_list_alone() {
+    on_every_engine(|engine, manager, notes| {
+        let make = |number: u64| {
+            let path = format!("/f{number}");
+            let inode = open(&manager, &root(), number, &path, WRITE)
+                .entry
+                .attr
+                .inode;
+            let (size, when) = (Some(9), None);
+            let open = number;
+            let close = Request::Close { open, size, when };
+            manager.call(&root(), close).unwrap();
+            let place = Place::path(path);
+            manager.call(&root(), Request::Unlink { place }).unwrap();
+            inode
+        };
+        // More than one page of the list.
+        let mut inodes: Vec<u64> = (1..=300).map(make).collect();
+        *notes.stuck.lock().unwrap() = vec![inodes[3], inodes[299]];
+        let reap = || manager.call(&root(), Request::Reap).unwrap();
+        assert_eq!(reap(), Response::Pending(2), "{engine}");
+        let stale = |inode| {
+            let asked = manager.call(&root(), Request::GetAttr { inode });
+            errno(asked) == Some(Errno::Stale)
+        };
+        assert!(stale(inodes[0]) && stale(inodes[298]), "{engine}");
+        assert!(!stale(inodes[3]) && !stale(inodes[299]), "{engine}");
+        notes.stuck.lock().unwrap().clear();
+        assert_eq!(reap(), Response::Pending(0), "{engine}");
+        assert!(stale(inodes[3]) && stale(inodes[299]), "{engine}");
+        let mut removed = notes.removed.lock().unwrap().clone();
+        removed.sort_unstable();
+        inodes.sort_unstable();
+        assert_eq!(removed, inodes, "{engine}: each once");
+    });
+}
+
 #[test]
 fn an_unlinked_file_lives_while_it_is_open_and_is_removed_when_closed() {
     on_every_engine(|engine, manager, notes| {

@@ -41,7 +41,11 @@ impl<'a> Pipeline<'a> {
 
     /// Adds a request, which leaves when [`Pipeline::next`] finds no answer at hand; gives its number.
     pub fn push(&mut self, op: Op, body: &[u8], deadline: Deadline) -> u64 {
-        let mut header = Header::request(op);
+        self.push_with(Header::request(op), body, deadline)
+    }
+
+    /// The same, of a request with more in its header.
+    pub fn push_with(&mut self, mut header: Header, body: &[u8], deadline: Deadline) -> u64 {
         self.connection.stamp(&mut header, body.len(), 0, deadline);
         self.outbox.extend_from_slice(header.as_bytes());
         self.outbox.extend_from_slice(body);

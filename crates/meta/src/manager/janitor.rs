@@ -109,25 +109,29 @@ impl Inner {
             let Some((last, _)) = page.last() else { break };
             from.clone_from(last);
             from.push(0);
-            let mut erased = Vec::new();
+            let mut gone = Vec::new();
+            let mut note = |done| match done {
+                Ok(true) => {}
+                Ok(false) => left += 1,
+                Err(failure) => {
+                    left += 1;
+                    trouble = Some(failure);
+                }
+            };
             for (key, _) in &page {
                 let inode = key::number(key).unwrap_or(0);
-                let done = match key.last() {
-                    Some(0) => self.remove_subfiles(inode).inspect(|ready| {
-                        if *ready {
-                            erased.push(inode);
-                        }
-                    }),
-                    _ => self.resume_truncate(inode).map(|()| true),
-                };
-                match done {
-                    Ok(true) => {}
-                    Ok(false) => left += 1,
-                    Err(failure) => {
-                        left += 1;
-                        trouble = Some(failure);
-                    }
+                if key.last() == Some(&0) {
+                    gone.push(inode);
+                } else {
+                    note(self.resume_truncate(inode).map(|()| true));
                 }
+            }
+            let mut erased = Vec::new();
+            for (inode, removed) in self.remove_subfiles(gone) {
+                if matches!(removed, Ok(true)) {
+                    erased.push(inode);
+                }
+                note(removed);
             }
             for group in erased.chunks(ERASE) {
                 let group = group.to_vec();
@@ -158,30 +162,44 @@ impl Inner {
         }
     }
 
-    /// Removes the subfiles of an unlinked file; false when it is still open somewhere.
-    fn remove_subfiles(&self, inode: u64) -> Result<bool, Failure> {
-        if !self.sessions().begin_reaping(inode) {
-            return Ok(false);
+    /// Removes the subfiles of unlinked files, of all at once; false for one that is still open somewhere. Those that
+    /// it is true for are being reaped until they are erased.
+    fn remove_subfiles(&self, inodes: Vec<u64>) -> Vec<(u64, Result<bool, Failure>)> {
+        let mut sessions = self.sessions();
+        let (ours, open): (Vec<u64>, Vec<u64>) = inodes
+            .into_iter()
+            .partition(|inode| sessions.begin_reaping(*inode));
+        drop(sessions);
+        let (mut results, mut stored) = (Vec::new(), Vec::new());
+        for inode in ours {
+            match Reader::uncached(&self.cache).record::<Inode>(&key::inode(inode)) {
+                // A to-do entry never outranks a name: fsck reports this, nobody deletes.
+                Ok(Some(node)) if node.nlink > 0 => results.push((inode, Ok(false))),
+                Ok(Some(Inode {
+                    body: Body::File(layout),
+                    touched: true,
+                    ..
+                })) => stored.push((inode, layout)),
+                other => results.push((inode, other.map(|_| true))),
+            }
         }
-        let removed = self.remove_subfiles_now(inode);
-        if !matches!(removed, Ok(true)) {
-            self.sessions().end_reaping(inode);
+        if !stored.is_empty() {
+            let removed = match self.subfiles() {
+                Ok(servers) => servers.remove(&stored),
+                Err(failure) => stored.iter().map(|_| Err(failure.clone())).collect(),
+            };
+            let inodes = stored.iter().map(|(inode, _)| *inode);
+            results.extend(inodes.zip(removed.into_iter().map(|one| one.map(|()| true))));
         }
-        removed
-    }
-
-    fn remove_subfiles_now(&self, inode: u64) -> Result<bool, Failure> {
-        let node = Reader::uncached(&self.cache).record::<Inode>(&key::inode(inode))?;
-        match node {
-            // A to-do entry never outranks a name: fsck reports this, nobody deletes.
-            Some(node) if node.nlink > 0 => Ok(false),
-            Some(Inode {
-                body: Body::File(layout),
-                touched: true,
-                ..
-            }) => self.subfiles()?.remove(inode, &layout).map(|()| true),
-            _ => Ok(true),
+        let mut sessions = self.sessions();
+        for (inode, removed) in &results {
+            if !matches!(removed, Ok(true)) {
+                sessions.end_reaping(*inode);
+            }
         }
+        drop(sessions);
+        results.extend(open.into_iter().map(|inode| (inode, Ok(false))));
+        results
     }
 
     /// Forgets what the numbered calls of departed clients gave. They repeat a call for

@@ -18,6 +18,8 @@ use trireme_proto::message::meta::{Caller, Layout, Request, Response, ServerInfo
 #[derive(Default)]
 pub struct Notes {
     pub removed: Mutex<Vec<u64>>,
+    /// Files that they cannot remove.
+    pub stuck: Mutex<Vec<u64>>,
     pub cut: Mutex<Vec<(u64, u64)>>,
     pub size: AtomicU64,
     pub down: std::sync::atomic::AtomicBool,
@@ -36,10 +38,19 @@ impl Notes {
 }
 
 impl Subfiles for Notes {
-    fn remove(&self, inode: u64, _: &Layout) -> Result<(), Failure> {
-        self.answer()?;
-        self.removed.lock().unwrap().push(inode);
-        Ok(())
+    fn remove(&self, files: &[(u64, Layout)]) -> Vec<Result<(), Failure>> {
+        let one = |(inode, _): &(u64, Layout)| {
+            self.answer()?;
+            if self.stuck.lock().unwrap().contains(inode) {
+                return Err(Failure {
+                    errno: Errno::Io,
+                    what: format!("file {inode} is stuck"),
+                });
+            }
+            self.removed.lock().unwrap().push(*inode);
+            Ok(())
+        };
+        files.iter().map(one).collect()
     }
 
     fn check(&self, _: u64, _: &Layout, _: u64) -> Result<(), Failure> {

@@ -1,12 +1,12 @@
 //! The manager as a client of the I/O servers: removes, cuts and measures subfiles.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use trireme_meta::failure::{Errno, Failure};
 use trireme_meta::{Manager, Subfiles};
-use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
+use trireme_net::{Deadline, Endpoint, Identity, NetError, Pipeline, Pool};
 use trireme_partition::Partition;
 use trireme_proto::key::Rights;
 use trireme_proto::limits::ANY_DISK_BYTES;
@@ -90,6 +90,45 @@ impl IoServers {
         })
     }
 
+    /// Has one server remove its parts of files, one request after the other without waiting for answers; gives what
+    /// it did not remove, and why.
+    fn remove_on(
+        &self,
+        server: u32,
+        files: &[(u64, Layout)],
+        mut places: Vec<usize>,
+    ) -> Vec<(usize, Failure)> {
+        let deadline = Deadline::after(CALL_TIME);
+        let mut refused = Vec::new();
+        let done = self.pool(server).and_then(|pool| {
+            let attempt = pool.with(deadline, |connection| {
+                let mut pipeline = Pipeline::new(connection);
+                let mut asked = HashMap::new();
+                for place in &places {
+                    let header = self.header(Op::REMOVE, files[*place].0, Rights::REMOVE);
+                    asked.insert(pipeline.push_with(header, &[], deadline), *place);
+                }
+                while !asked.is_empty() {
+                    let (id, answer) = pipeline.next::<()>(deadline)?;
+                    let Some(place) = asked.remove(&id) else {
+                        continue;
+                    };
+                    // What has been answered is not asked again on another connection.
+                    places.retain(|one| *one != place);
+                    if let Err(error) = answer {
+                        refused.push((place, failure(error)));
+                    }
+                }
+                Ok(())
+            });
+            attempt.map_err(failure)
+        });
+        if let Err(failure) = done {
+            refused.extend(places.into_iter().map(|place| (place, failure.clone())));
+        }
+        refused
+    }
+
     fn header(&self, op: Op, inode: u64, rights: Rights) -> Header {
         let mut header = Header::request(op);
         header.file.set(inode);
@@ -122,17 +161,29 @@ fn partition(layout: &Layout) -> Result<Partition, Failure> {
 }
 
 impl Subfiles for IoServers {
-    fn remove(&self, inode: u64, layout: &Layout) -> Result<(), Failure> {
-        let deadline = Deadline::after(CALL_TIME);
-        self.on_all(layout, |_, pool| {
-            pool.with(deadline, |connection| {
-                let mut header = self.header(Op::REMOVE, inode, Rights::REMOVE);
-                connection
-                    .call(&mut header, &[], &[], &mut [], deadline)
-                    .map(|_| ())
-            })
-        })?;
-        Ok(())
+    fn remove(&self, files: &[(u64, Layout)]) -> Vec<Result<(), Failure>> {
+        // Of each server, which files it has a part of.
+        let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (place, (_, layout)) in files.iter().enumerate() {
+            for server in &layout.servers {
+                parts.entry(*server).or_default().push(place);
+            }
+        }
+        let failures = std::thread::scope(|scope| {
+            let ask = |(server, places): (u32, Vec<usize>)| {
+                scope.spawn(move || self.remove_on(server, files, places))
+            };
+            let threads: Vec<_> = parts.into_iter().map(ask).collect();
+            let failures = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic in a request"));
+            failures.collect::<Vec<_>>()
+        });
+        let mut results: Vec<_> = files.iter().map(|_| Ok(())).collect();
+        for (place, failure) in failures.into_iter().flatten() {
+            results[place] = Err(failure);
+        }
+        results
     }
 
     fn check(&self, inode: u64, layout: &Layout, size: u64) -> Result<(), Failure> {
