@@ -9,6 +9,7 @@ mod detour;
 mod pair;
 
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -28,6 +29,9 @@ const REQUESTS: u32 = 2;
 
 /// Transfers that are long enough to be shared with a second thread.
 const SHARED: usize = 128 << 10;
+
+/// Bytes that a thread moves before it looks what else there is to do: whoever is done first waits for the other.
+const TURN: usize = 128 << 10;
 
 /// Slices that one system call takes.
 const SLICES: usize = 1024;
@@ -227,15 +231,12 @@ impl Lent {
         let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
+        let shared = file.shares(length);
         // A lock each, for the slices are to be written to, which nobody has to wait for.
-        let parts: Vec<_> = loans
-            .into_iter()
-            .zip(parts)
-            .filter_map(|(loan, (at, slices))| Some((loan?, at, Mutex::new(slices))))
-            .collect();
-        all(&parts, file.shares(length), |(loan, at, slices)| {
-            let mut slices = slices.lock().unwrap_or_else(PoisonError::into_inner);
-            loan.read(&mut slices, *at)
+        let turns = turns(loans, parts, shared, Mutex::new);
+        all(&turns, shared, |turn| {
+            let mut slices = turn.slices.lock().unwrap_or_else(PoisonError::into_inner);
+            turn.loan.read(&mut slices, turn.at)
         })
     }
 
@@ -263,11 +264,10 @@ impl Lent {
         let Some(loans) = self.loans(file, &parts) else {
             return false;
         };
-        let parts: Vec<_> = loans.into_iter().zip(parts).enumerate().collect();
         let shared = file.shares(buffer.len());
-        all(&parts, shared, |(server, (loan, (at, slices)))| {
-            let loan = loan.as_ref();
-            loan.is_none_or(|loan| wrote(*server, loan, slices, *at))
+        let turns = turns(loans, parts, shared, |slices| slices);
+        all(&turns, shared, |turn| {
+            wrote(turn.server, &turn.loan, &turn.slices, turn.at)
         })
     }
 
@@ -313,6 +313,61 @@ impl Lent {
     }
 }
 
+/// What a thread moves to or from one server before it looks what else there is to do.
+#[derive(Debug)]
+struct Turn<L, S> {
+    server: usize,
+    loan: L,
+    at: u64,
+    slices: S,
+}
+
+/// All of a request in turns, of one server after the other so that two threads rarely meet at one. If it is not
+/// shared, each server's part is one.
+fn turns<L: Clone, T: Deref<Target = [u8]>, S>(
+    loans: Vec<Option<L>>,
+    parts: Vec<(u64, Vec<T>)>,
+    shared: bool,
+    keep: impl Fn(Vec<T>) -> S,
+) -> Vec<Turn<L, S>> {
+    let mut turns = Vec::new();
+    for (server, (loan, (mut at, mut slices))) in loans.into_iter().zip(parts).enumerate() {
+        let Some(loan) = loan else { continue };
+        for number in 0.. {
+            let length = if shared {
+                first_turn(&slices)
+            } else {
+                slices.len()
+            };
+            let rest = slices.split_off(length);
+            let bytes: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
+            let turn = Turn {
+                server,
+                loan: loan.clone(),
+                at,
+                slices: keep(slices),
+            };
+            turns.push((number, turn));
+            if rest.is_empty() {
+                break;
+            }
+            (at, slices) = (at + bytes, rest);
+        }
+    }
+    turns.sort_by_key(|(number, _)| *number);
+    turns.into_iter().map(|(_, turn)| turn).collect()
+}
+
+/// How many slices make a turn.
+fn first_turn<T: Deref<Target = [u8]>>(slices: &[T]) -> usize {
+    let mut bytes = 0;
+    let full = slices.iter().position(|slice| {
+        bytes += slice.len();
+        bytes >= TURN
+    });
+    full.map_or(slices.len(), |last| last + 1)
+}
+
 /// Carries out all parts, some of them by the second thread if they are `shared`; false when one failed.
 fn all<T: Sync>(parts: &[T], shared: bool, act: impl Fn(&T) -> bool + Sync) -> bool {
     if !shared {
@@ -335,12 +390,7 @@ fn unit_at(file: &Inner, place: u64) -> u64 {
 }
 
 /// Adds a slice, which lies in one stripe unit, to its server's part.
-fn add<T: std::ops::Deref<Target = [u8]>>(
-    parts: &mut [(u64, Vec<T>)],
-    file: &Inner,
-    place: u64,
-    slice: T,
-) {
+fn add<T: Deref<Target = [u8]>>(parts: &mut [(u64, Vec<T>)], file: &Inner, place: u64, slice: T) {
     let found = file.one_server(place, slice.len() as u64);
     let (server, at) = found.expect("not empty, and in one unit");
     let part = &mut parts[server];
@@ -409,5 +459,38 @@ fn way_to_read(file: &OwnedFd) -> Option<ReadWriteFlags> {
             // All of it is in memory.
             (kind == libc::TMPFS_MAGIC).then(ReadWriteFlags::empty)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_of_one_server_after_the_other_and_move_each_byte_once() {
+        let bytes = vec![0u8; 1 << 20];
+        let unit = 64 << 10;
+        let parts = || -> Vec<(u64, Vec<&[u8]>)> {
+            let units = |server: usize, count: usize| {
+                let all = bytes.chunks(unit).skip(server).step_by(4);
+                (1000 * server as u64, all.take(count).collect())
+            };
+            vec![units(0, 4), (0, Vec::new()), units(2, 3), units(3, 1)]
+        };
+        let loans = || vec![Some('a'), None, Some('c'), Some('d')];
+        let shape = |shared| -> Vec<_> {
+            let turns = turns(loans(), parts(), shared, |slices| slices);
+            let turn = |turn: &Turn<char, Vec<&[u8]>>| {
+                assert_eq!(turn.server, (turn.loan as u8 - b'a') as usize);
+                (turn.loan, turn.at, turn.slices.concat().len())
+            };
+            turns.iter().map(turn).collect()
+        };
+        let long = 2 * unit;
+        let begin = [('a', 0, long), ('c', 2000, long), ('d', 3000, unit)];
+        let rest = [('a', long as u64, long), ('c', 2000 + long as u64, unit)];
+        assert_eq!(shape(true), [&begin[..], &rest].concat());
+        let whole = [('a', 0, 4 * unit), ('c', 2000, 3 * unit), ('d', 3000, unit)];
+        assert_eq!(shape(false), whole);
     }
 }

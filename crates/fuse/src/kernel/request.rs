@@ -127,6 +127,7 @@ impl Reply {
     /// The bytes of the request, and the room, are not used any more: what follows may take its time.
     pub fn leaves_place(&mut self) {
         if std::mem::take(&mut self.in_place) {
+            self.shared.rings.takes_time();
             self.shared.requests.leaves_place(self.unique);
         }
     }

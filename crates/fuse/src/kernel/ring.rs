@@ -169,6 +169,11 @@ impl Rings {
         }
     }
 
+    /// What this thread does next may take its time.
+    pub fn takes_time(&self) {
+        self.seats.leave();
+    }
+
     /// A request of our own making for a queue whose entries had run out: with its answer the kernel looks
     /// for others that wait. It comes to the queue of the processor that this thread is on.
     fn stir(shared: &Arc<Shared>, queue: u16) {
@@ -313,6 +318,7 @@ pub(super) fn is_short_of_threads(shared: &Shared) -> bool {
 
 fn serve(shared: &Arc<Shared>, file_system: &Arc<dyn FileSystem>) {
     let rings = &shared.rings;
+    rings.seats.run_anywhere();
     let port = Port::new(&shared.device);
     rings.pool().starting -= 1;
     match port {
@@ -409,11 +415,12 @@ fn carry_out_all(
     let mut ahead = false;
     loop {
         // The next one is most often like the last one.
-        let come = if ahead {
-            port.wait()
+        if ahead {
+            shared.rings.seats.leave();
         } else {
-            shared.rings.seats.on(entry.queue, || port.wait())
-        };
+            shared.rings.seats.take(entry.queue);
+        }
+        let come = port.wait();
         let left = queue.idle.fetch_sub(1, Ordering::SeqCst) - 1;
         if let Err(errno) = come {
             let error = io::Error::from_raw_os_error(errno);
@@ -459,6 +466,9 @@ fn carry_out(
         shared.rings.file.store(header.nodeid, Ordering::Relaxed);
     }
     CURRENT.set(Some((unique, false)));
+    if !in_place {
+        shared.rings.seats.leave();
+    }
     let reply = Reply::through(shared.clone(), entry.clone(), &header, in_place);
     match opcode {
         op::NOTIFY_REPLY | op::DESTROY => {

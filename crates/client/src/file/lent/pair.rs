@@ -11,16 +11,26 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 /// Transfers that follow each other within this time are one stream.
 const STREAM: Duration = Duration::from_millis(2);
 
-/// Who did not run for this long, and did not sleep, has to share its processor with programs that compute; the
-/// kernel's own work is shorter.
+/// Who did not run for this long, and did not sleep, had to leave its processor to somebody; the kernel's own work
+/// is shorter.
 const AWAY: Duration = Duration::from_millis(1);
+
+/// It has to share its processor with programs that compute when it was kept from it for this long, more than for
+/// one part in so many of the time. Everybody is now and then.
+const SHARES: Duration = Duration::from_millis(20);
+const NOW_AND_THEN: u32 = 5;
 
 /// How long it is then left alone, at first; and at most, if it is so again and again.
 const REST: Duration = Duration::from_millis(50);
 const LONG_REST: Duration = Duration::from_secs(2);
+
+/// Who has been undisturbed for so many times as long as it rested begins anew.
+const UNDISTURBED: u32 = 20;
 
 /// How often a place in memory is looked at before the time is.
 const LOOKS: usize = 32;
@@ -109,7 +119,7 @@ impl Pair {
         }
         let second = self.second.get_or_init(|| {
             // It would be in the way of whom it is to help.
-            if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+            if processors() < 2 {
                 return None;
             }
             let thread = std::thread::Builder::new().name("second".into());
@@ -126,20 +136,20 @@ impl Pair {
     }
 
     fn serve(&self) {
-        let mut rest = REST;
+        run_anywhere();
+        let (mut rest, mut rested) = (REST, Instant::now());
+        let mut kept = Kept::default();
         loop {
             self.asleep.store(false, Ordering::SeqCst);
-            let begin = Instant::now();
-            let put_off = self.stay_awake();
-            // Twice as long as the last time, unless it was of use for longer than that.
-            rest = if begin.elapsed() > rest {
-                REST
-            } else if put_off {
-                LONG_REST.min(rest * 2)
-            } else {
-                rest
-            };
-            if put_off {
+            if self.stay_awake(&mut kept) {
+                let undisturbed = rested.elapsed() > rest * UNDISTURBED;
+                rest = if undisturbed {
+                    REST
+                } else {
+                    LONG_REST.min(rest * 2)
+                };
+                rested = Instant::now() + rest;
+                kept = Kept::default();
                 let rests = self.now() + nanoseconds(rest);
                 self.rests.store(rests, Ordering::Relaxed);
             }
@@ -153,10 +163,10 @@ impl Pair {
 
     /// Works, and waits for work without sleeping; true when others want the processor, false when there is
     /// nothing to do.
-    fn stay_awake(&self) -> bool {
+    fn stay_awake(&self, kept: &mut Kept) -> bool {
         let mut since = Instant::now();
         let mut seen = since;
-        let before = times_put_off();
+        let mut before = times_put_off();
         loop {
             if self.help() {
                 since = Instant::now();
@@ -166,9 +176,12 @@ impl Pair {
                 std::hint::spin_loop();
             }
             let now = Instant::now();
-            // A virtual machine's host takes its time, too: that is not ours to give.
-            if now - seen > AWAY && times_put_off() > before {
-                return true;
+            if now - seen > AWAY {
+                // A virtual machine's host takes its time, too: that is not ours to give.
+                let times = times_put_off();
+                if std::mem::replace(&mut before, times) < times && kept.away(seen, now) {
+                    return true;
+                }
             }
             if now - since > STREAM {
                 return false;
@@ -214,6 +227,40 @@ impl Drop for Posted {
         }
         pair.last.store(pair.now().max(1), Ordering::Relaxed);
         pair.used.store(false, Ordering::Release);
+    }
+}
+
+/// For how long a thread was kept from its processor, less what everybody is now and then.
+#[derive(Debug, Default)]
+struct Kept {
+    time: Duration,
+    last: Option<Instant>,
+}
+
+impl Kept {
+    /// It was, from one moment to another; true when that is too much.
+    fn away(&mut self, from: Instant, to: Instant) -> bool {
+        let since = to.saturating_duration_since(self.last.unwrap_or(to));
+        let away = to.saturating_duration_since(from);
+        self.time = self.time.saturating_sub(since / NOW_AND_THEN) + away;
+        self.last = Some(to);
+        self.time > SHARES
+    }
+}
+
+/// Where the process may run, which is where its first thread may: others may have a processor of their own.
+fn anywhere() -> Option<CpuSet> {
+    sched_getaffinity(Some(rustix::process::getpid())).ok()
+}
+
+fn processors() -> u32 {
+    anywhere().map_or(1, |all| all.count())
+}
+
+/// Lets this thread run wherever the process may, though it was started by one that may not.
+fn run_anywhere() {
+    if let Some(all) = anywhere() {
+        let _ = sched_setaffinity(None, &all);
     }
 }
 
@@ -280,8 +327,49 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_is_kept_away_now_and_then_shares_with_nobody() {
+        let ms = Duration::from_millis;
+        let mut at = Instant::now();
+        let mut kept = Kept::default();
+        for _ in 0..1000 {
+            let from = at + ms(27);
+            at = from + ms(3);
+            assert!(!kept.away(from, at), "3 of 30 ms");
+        }
+        // A program that computes has half of it.
+        let half = (0..1000).position(|_| {
+            let from = at + ms(3);
+            at = from + ms(3);
+            kept.away(from, at)
+        });
+        assert!((5..30).contains(&half.expect("noticed")), "{half:?}");
+    }
+
     fn one_processor() -> bool {
-        std::thread::available_parallelism().map_or(1, usize::from) < 2
+        processors() < 2
+    }
+
+    #[test]
+    fn the_second_thread_may_run_where_the_one_that_starts_it_may_not() {
+        static PAIR: Pair = Pair::new();
+        if one_processor() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let all = anywhere().expect("known");
+                let mut one = CpuSet::new();
+                let first = (0..CpuSet::MAX_CPU).find(|number| all.is_set(*number));
+                one.set(first.expect("there is one"));
+                sched_setaffinity(None, &one).expect("may run there");
+                let mut parts = 0;
+                wait_for(|| {
+                    parts += stream(&PAIR);
+                    parts > 100
+                });
+            });
+        });
     }
 
     #[test]

@@ -4,12 +4,20 @@
 //! what the call is about; to wake another one that sleeps takes longer than most calls. But the kernel wakes
 //! up others if it may. What it reads ahead nobody waits for yet: that is done beside the program.
 //!
-//! A thread stays on a processor only while it waits: threads that it starts inherit where they may run.
+//! To say where a thread may run takes the kernel as long as a short read. So it keeps its seat while it carries out
+//! what waits for nobody, and leaves it before all else: others may need the processor then, and threads that it
+//! starts inherit where they may run.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+thread_local! {
+    /// The only processor that this thread may run on.
+    static SEAT: Cell<Option<u16>> = const { Cell::new(None) };
+}
 
 /// Where threads may run; unknown where the kernel does not tell.
 #[derive(Debug, Default)]
@@ -29,21 +37,40 @@ impl Seats {
         Ok(())
     }
 
-    /// Does something on one processor, if this thread may run there: above all, waits.
-    pub fn on<T>(&self, processor: u16, act: impl FnOnce() -> T) -> T {
+    /// From now on this thread runs on one processor, if it may run there.
+    pub fn take(&self, processor: u16) {
         let number = usize::from(processor);
-        let Some(anywhere) = self.0.get().filter(|all| all.is_set(number)) else {
-            return act();
-        };
+        if SEAT.get() == Some(processor) || !self.0.get().is_some_and(|all| all.is_set(number)) {
+            return;
+        }
         let mut one = CpuSet::new();
         one.set(number);
-        let moved = sched_setaffinity(None, &one);
-        let result = act();
-        if moved.is_ok()
-            && let Err(error) = sched_setaffinity(None, anywhere)
-        {
-            tracing::debug!("a thread stays on processor {processor}: {error}");
+        if sched_setaffinity(None, &one).is_ok() {
+            SEAT.set(Some(processor));
         }
+    }
+
+    /// From now on it runs anywhere.
+    pub fn leave(&self) {
+        if SEAT.get().is_some() {
+            self.run_anywhere();
+        }
+    }
+
+    /// The same, for a thread that may have been started by one that had a seat.
+    pub fn run_anywhere(&self) {
+        let Some(anywhere) = self.0.get() else { return };
+        match sched_setaffinity(None, anywhere) {
+            Ok(()) => SEAT.set(None),
+            Err(error) => tracing::debug!("a thread stays on one processor: {error}"),
+        }
+    }
+
+    /// Does something on one processor, if this thread may run there.
+    pub fn on<T>(&self, processor: u16, act: impl FnOnce() -> T) -> T {
+        self.take(processor);
+        let result = act();
+        self.leave();
         result
     }
 }
