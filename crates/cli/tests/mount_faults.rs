@@ -3,6 +3,8 @@
 mod mount_support;
 mod support;
 
+use mount_support::control::Control;
+use mount_support::mapped::Mapped;
 use mount_support::{binary, is_mounted, sea, shell, wait_until};
 use std::path::Path;
 use std::process::Command;
@@ -262,6 +264,63 @@ fn a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind() {
     shell(&place, "rm -rf d* g* && test -z \"$(ls | grep -v held)\"");
     drop(again);
     sea.check();
+}
+
+/// A thread that has the kernel forget pages waits for those that the mount itself is writing, and cannot be killed.
+#[test]
+fn a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting() {
+    let test = "a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting";
+    let Some(mut sea) = sea(test, 1) else { return };
+    let place = sea.mount(&[]);
+    let Some(control) = Control::of(&place) else {
+        return;
+    };
+    // If it fails nothing here could end, either.
+    let control = Ended(control);
+    let path = place.join("f");
+    let (changed, wait) = std::sync::mpsc::channel();
+    let (go, told) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        let file = mount_support::open(&path);
+        file.set_len(1 << 20).unwrap();
+        let map = Mapped::of(&file, 1 << 20);
+        map.put(5, 7);
+        changed.send(()).unwrap();
+        let () = told.recv().unwrap();
+        map.try_sync().expect_err("nobody wrote it");
+    });
+    wait.recv().unwrap();
+    sea.local.kill_server(0);
+    go.send(()).unwrap();
+    wait_until("the page is being written", || control.0.waiting() > 0);
+    let path = place.join("f");
+    let opener = std::thread::spawn(move || std::fs::File::open(path).map(drop));
+    let tasks = format!("/proc/{}/task", sea.process(0).id());
+    wait_until("the mount waits for the kernel", || {
+        let mut tasks = std::fs::read_dir(&tasks).unwrap();
+        tasks.any(|task| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat"));
+            stat.is_ok_and(|stat| stat.contains(") D "))
+        })
+    });
+    sea.process(0).kill().unwrap();
+    wait_until("its process is gone", || {
+        sea.process(0).try_wait().unwrap().is_some()
+    });
+    writer.join().unwrap();
+    let _ = opener.join().unwrap();
+    assert!(umount(&place, &[]) || umount(&place, &["--lazy"]));
+    sea.local.restart_server(0).unwrap();
+    sea.check();
+}
+
+/// Ends a mount, whatever becomes of the test.
+struct Ended(Control);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort_if_there();
+    }
 }
 
 /// A file without a name outlives the manager's death, and goes with the mount that has it open.

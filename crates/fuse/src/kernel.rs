@@ -6,6 +6,7 @@
 //! write must land in memory that the I/O servers read by themselves.
 
 pub mod abi;
+mod abort;
 pub mod device;
 mod permit;
 pub mod request;
@@ -15,6 +16,7 @@ mod signal;
 mod watch;
 mod working;
 
+pub use abort::AbortSwitch;
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use permit::Permit;
 pub use request::{Notifier, Reply, Request, split_name};

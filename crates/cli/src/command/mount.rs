@@ -1,5 +1,7 @@
 //! `trireme mount`: the cluster as a directory that any program can use.
 
+mod guard;
+
 use crate::context::Context;
 use anyhow::Context as _;
 use serde_json::json;
@@ -65,6 +67,9 @@ pub struct Args {
     /// Tell the process that started this one when it is mounted
     #[arg(long, hide = true)]
     notify: bool,
+    /// End the mount when this process, which serves it, is no more
+    #[arg(long, hide = true, value_name = "PROCESS")]
+    guard: Option<u32>,
 }
 
 /// Mounts.
@@ -74,7 +79,9 @@ pub fn run(context: &Context, args: &Args) -> anyhow::Result<()> {
         "--cache {}: between 0 and 3600 seconds",
         args.cache
     );
-    if args.remount {
+    if let Some(process) = args.guard {
+        guard::run(process)
+    } else if args.remount {
         remount(args)
     } else if args.foreground || args.notify {
         serve(context, args)
@@ -129,6 +136,11 @@ fn serve(context: &Context, args: &Args) -> anyhow::Result<()> {
     let cluster = context.connect()?;
     let mount = Mount::start(&cluster, &args.dir, options(args))
         .with_context(|| format!("cannot mount on {}", args.dir.display()))?;
+    let _guard = guard::Guard::start(mount.dir())
+        .inspect_err(|error| {
+            tracing::info!("should this process be killed, programs may hang: {error:#}");
+        })
+        .ok();
     if args.notify {
         println!("ready");
         std::io::stdout().flush()?;

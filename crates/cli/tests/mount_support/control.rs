@@ -51,6 +51,11 @@ impl Control {
         self.abort.write_all(b"1").unwrap();
     }
 
+    /// The same for a mount that may have ended.
+    pub fn abort_if_there(&mut self) {
+        let _ = self.abort.write_all(b"1");
+    }
+
     /// Runs something that may never end, in which case the mount is ended: else this process could not end,
     /// either.
     pub fn in_time(&mut self, what: &str, act: impl FnOnce() + Send + 'static) {

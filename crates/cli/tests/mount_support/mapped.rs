@@ -46,9 +46,13 @@ impl Mapped {
 
     /// Has the kernel write what was changed.
     pub fn sync(&self) {
+        self.try_sync().unwrap();
+    }
+
+    /// The same where that may fail.
+    pub fn try_sync(&self) -> rustix::io::Result<()> {
         // SAFETY: the whole mapping.
-        let synced = unsafe { rustix::mm::msync(self.start.cast(), self.length, MsyncFlags::SYNC) };
-        synced.unwrap();
+        unsafe { rustix::mm::msync(self.start.cast(), self.length, MsyncFlags::SYNC) }
     }
 }
 
