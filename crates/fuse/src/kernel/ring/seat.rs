@@ -123,6 +123,19 @@ mod tests {
         });
         assert_eq!(during, (1, true));
         assert_eq!(sched_getaffinity(None).unwrap(), before);
+        seats.take(there as u16);
+        seats.take(there as u16);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // It does not know of the seat of who started it.
+                seats.leave();
+                assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+                seats.run_anywhere();
+                assert_eq!(sched_getaffinity(None).unwrap(), before);
+            });
+        });
+        seats.leave();
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
         // There is no such processor, or we may not use it.
         let away = (0..CpuSet::MAX_CPU).rfind(|number| !before.is_set(*number));
         if let Some(away) = away {
