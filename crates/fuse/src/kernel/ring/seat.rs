@@ -5,8 +5,8 @@
 //! up others if it may. What it reads ahead nobody waits for yet: that is done beside the program.
 //!
 //! To say where a thread may run takes the kernel as long as a short read. So it keeps its seat while it carries out
-//! what waits for nobody, and leaves it before all else: others may need the processor then, and threads that it
-//! starts inherit where they may run.
+//! reads and writes that mostly wait for nobody, and leaves it for what takes time: others may need the processor
+//! then, and threads that it starts inherit where they may run.
 
 use std::cell::Cell;
 use std::io;
