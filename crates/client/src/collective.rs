@@ -230,7 +230,7 @@ impl<'a> Collective<'a> {
                 report
             };
             let end = access.part().file_span().end;
-            inner.end.fetch_max(end, Ordering::Relaxed);
+            inner.has_written(end);
             Ok(report)
         })
     }

@@ -7,6 +7,7 @@ mod sparse;
 mod stream;
 
 pub use close::Times;
+pub use lent::Then;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -174,6 +175,19 @@ impl File {
     /// may have been written of it, and [`File::write_at`] is to be asked.
     pub fn write_here(&self, buffer: &[u8], offset: u64) -> bool {
         self.inner.write_here(buffer, offset)
+    }
+
+    /// Puts `buffer` aside and begins to write it, if its places are lent to this opening and the second thread of
+    /// [`TransferOptions::second`] is awake; it waits for no server. When that is over `then` hears whether all of
+    /// it was written: if not, anything may have been, and [`File::write_at`] is to be asked with the bytes that
+    /// `then` is given. It must not wait for anything itself. False when nothing was begun.
+    pub fn write_later(&self, buffer: &[u8], offset: u64, then: Then) -> bool {
+        self.inner.write_later(buffer, offset, then)
+    }
+
+    /// Helps with what [`File::write_later`] has begun in this process; for who is about to wait for it.
+    pub fn hurry() {
+        lent::hurry();
     }
 
     /// Reads into `buffer` from `offset` on; fewer bytes than asked only at the end of the file.
@@ -395,20 +409,31 @@ impl Inner {
         within && self.transfer().lend && self.lent_to_read.read(self, buffer, offset)
     }
 
+    fn may_write_here(&self, offset: u64, length: u64) -> bool {
+        check_range(offset, length).is_ok()
+            && self.transfer().lend
+            && self.unknown_reach(offset, length).is_none()
+    }
+
     fn write_here(&self, buffer: &[u8], offset: u64) -> bool {
         let length = buffer.len() as u64;
-        let known = check_range(offset, length).is_ok()
-            && self.transfer().lend
-            && self.unknown_reach(offset, length).is_none();
-        if !known {
+        if !self.may_write_here(offset, length) {
             return false;
         }
         self.wrote.store(true, Ordering::Relaxed);
         let written = self.lent_to_write.write(self, buffer, offset);
         if written {
-            self.end.fetch_max(offset + length, Ordering::Relaxed);
+            self.has_written(offset + length);
         }
         written
+    }
+
+    fn write_later(self: &Arc<Self>, buffer: &[u8], offset: u64, then: Then) -> bool {
+        if !self.may_write_here(offset, buffer.len() as u64) {
+            return false;
+        }
+        self.wrote.store(true, Ordering::Relaxed);
+        self.lent_to_write.write_later(self, buffer, offset, then)
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -516,8 +541,14 @@ impl Inner {
                 servers.for_each(|server| self.lent_to_write.answered(self, server, deadline));
             }
         }
-        self.end.fetch_max(offset + length, Ordering::Relaxed);
+        self.has_written(offset + length);
         Ok(())
+    }
+
+    /// Something was written, up to here. A report that was made meanwhile knew nothing of it.
+    pub(crate) fn has_written(&self, end: u64) {
+        self.end.fetch_max(end, Ordering::SeqCst);
+        self.wrote.store(true, Ordering::SeqCst);
     }
 
     fn write_by_servers(&self, options: TransferOptions, buffer: &[u8], offset: u64) -> Result<()> {

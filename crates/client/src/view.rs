@@ -116,7 +116,7 @@ impl View<'_> {
                 Buffer::Out(&packed),
                 |done| self.file.heard(done.server as usize, done.incarnation),
             )?;
-            self.file.end.fetch_max(end, Ordering::Relaxed);
+            self.file.has_written(end);
         }
         Ok(())
     }

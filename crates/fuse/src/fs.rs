@@ -11,6 +11,7 @@ mod closing;
 mod data;
 mod directory;
 mod handle;
+mod later;
 mod lock;
 mod name;
 mod node;

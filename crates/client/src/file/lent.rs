@@ -6,10 +6,11 @@
 //! a disk are left to the servers, which read from all disks at once.
 
 mod detour;
+mod later;
 mod pair;
+mod turn;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -22,16 +23,16 @@ use trireme_store::range_lock;
 
 use super::Inner;
 use detour::DETOUR;
+pub use later::Then;
+pub(super) use later::hurry;
 use pair::PAIR;
+use turn::{Piece, turns};
 
 /// Requests that a server carries out before it is asked to lend: most files are read or written once.
 const REQUESTS: u32 = 2;
 
 /// Transfers that are long enough to be shared with a second thread.
 const SHARED: usize = 128 << 10;
-
-/// Bytes that a thread moves before it looks what else there is to do: whoever is done first waits for the other.
-const TURN: usize = 128 << 10;
 
 /// Slices that one system call takes.
 const SLICES: usize = 1024;
@@ -174,6 +175,12 @@ impl Inner {
     fn shares(&self, length: usize) -> bool {
         length >= SHARED && self.transfer().second
     }
+
+    /// Writes a part to what a server lent; false as for [`Loan::write`].
+    fn wrote(&self, server: usize, loan: &Loan, slices: &[IoSlice<'_>], at: u64) -> bool {
+        self.heard(server, loan.incarnation);
+        loan.write(slices, at)
+    }
 }
 
 impl Lent {
@@ -245,13 +252,9 @@ impl Lent {
         if !self.any.load(Ordering::Relaxed) {
             return false;
         }
-        let wrote = |server: usize, loan: &Loan, slices: &[IoSlice<'_>], at: u64| {
-            file.heard(server, loan.incarnation);
-            loan.write(slices, at)
-        };
         if let Some((server, at)) = file.one_server(offset, buffer.len() as u64) {
             let loan = self.slots[server].loan(&file.servers[server]);
-            return loan.is_some_and(|loan| wrote(server, &loan, &[IoSlice::new(buffer)], at));
+            return loan.is_some_and(|loan| file.wrote(server, &loan, &[IoSlice::new(buffer)], at));
         }
         let mut parts = self.parts();
         let (mut rest, mut place) = (buffer, offset);
@@ -267,7 +270,7 @@ impl Lent {
         let shared = file.shares(buffer.len());
         let turns = turns(loans, parts, shared, |slices| slices);
         all(&turns, shared, |turn| {
-            wrote(turn.server, &turn.loan, &turn.slices, turn.at)
+            file.wrote(turn.server, &turn.loan, &turn.slices, turn.at)
         })
     }
 
@@ -313,61 +316,6 @@ impl Lent {
     }
 }
 
-/// What a thread moves to or from one server before it looks what else there is to do.
-#[derive(Debug)]
-struct Turn<L, S> {
-    server: usize,
-    loan: L,
-    at: u64,
-    slices: S,
-}
-
-/// All of a request in turns, of one server after the other so that two threads rarely meet at one. If it is not
-/// shared, each server's part is one.
-fn turns<L: Clone, T: Deref<Target = [u8]>, S>(
-    loans: Vec<Option<L>>,
-    parts: Vec<(u64, Vec<T>)>,
-    shared: bool,
-    keep: impl Fn(Vec<T>) -> S,
-) -> Vec<Turn<L, S>> {
-    let mut turns = Vec::new();
-    for (server, (loan, (mut at, mut slices))) in loans.into_iter().zip(parts).enumerate() {
-        let Some(loan) = loan else { continue };
-        for number in 0.. {
-            let length = if shared {
-                first_turn(&slices)
-            } else {
-                slices.len()
-            };
-            let rest = slices.split_off(length);
-            let bytes: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
-            let turn = Turn {
-                server,
-                loan: loan.clone(),
-                at,
-                slices: keep(slices),
-            };
-            turns.push((number, turn));
-            if rest.is_empty() {
-                break;
-            }
-            (at, slices) = (at + bytes, rest);
-        }
-    }
-    turns.sort_by_key(|(number, _)| *number);
-    turns.into_iter().map(|(_, turn)| turn).collect()
-}
-
-/// How many slices make a turn.
-fn first_turn<T: Deref<Target = [u8]>>(slices: &[T]) -> usize {
-    let mut bytes = 0;
-    let full = slices.iter().position(|slice| {
-        bytes += slice.len();
-        bytes >= TURN
-    });
-    full.map_or(slices.len(), |last| last + 1)
-}
-
 /// Carries out all parts, some of them by the second thread if they are `shared`; false when one failed.
 fn all<T: Sync>(parts: &[T], shared: bool, act: impl Fn(&T) -> bool + Sync) -> bool {
     if !shared {
@@ -390,8 +338,8 @@ fn unit_at(file: &Inner, place: u64) -> u64 {
 }
 
 /// Adds a slice, which lies in one stripe unit, to its server's part.
-fn add<T: Deref<Target = [u8]>>(parts: &mut [(u64, Vec<T>)], file: &Inner, place: u64, slice: T) {
-    let found = file.one_server(place, slice.len() as u64);
+fn add<T: Piece>(parts: &mut [(u64, Vec<T>)], file: &Inner, place: u64, slice: T) {
+    let found = file.one_server(place, slice.length() as u64);
     let (server, at) = found.expect("not empty, and in one unit");
     let part = &mut parts[server];
     if part.1.is_empty() {
@@ -459,38 +407,5 @@ fn way_to_read(file: &OwnedFd) -> Option<ReadWriteFlags> {
             // All of it is in memory.
             (kind == libc::TMPFS_MAGIC).then(ReadWriteFlags::empty)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_are_of_one_server_after_the_other_and_move_each_byte_once() {
-        let bytes = vec![0u8; 1 << 20];
-        let unit = 64 << 10;
-        let parts = || -> Vec<(u64, Vec<&[u8]>)> {
-            let units = |server: usize, count: usize| {
-                let all = bytes.chunks(unit).skip(server).step_by(4);
-                (1000 * server as u64, all.take(count).collect())
-            };
-            vec![units(0, 4), (0, Vec::new()), units(2, 3), units(3, 1)]
-        };
-        let loans = || vec![Some('a'), None, Some('c'), Some('d')];
-        let shape = |shared| -> Vec<_> {
-            let turns = turns(loans(), parts(), shared, |slices| slices);
-            let turn = |turn: &Turn<char, Vec<&[u8]>>| {
-                assert_eq!(turn.server, (turn.loan as u8 - b'a') as usize);
-                (turn.loan, turn.at, turn.slices.concat().len())
-            };
-            turns.iter().map(turn).collect()
-        };
-        let long = 2 * unit;
-        let begin = [('a', 0, long), ('c', 2000, long), ('d', 3000, unit)];
-        let rest = [('a', long as u64, long), ('c', 2000 + long as u64, unit)];
-        assert_eq!(shape(true), [&begin[..], &rest].concat());
-        let whole = [('a', 0, 4 * unit), ('c', 2000, 3 * unit), ('d', 3000, unit)];
-        assert_eq!(shape(false), whole);
     }
 }

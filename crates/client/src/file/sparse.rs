@@ -53,7 +53,7 @@ impl File {
             Allocate::Punch => false,
         };
         if grows {
-            inner.end.fetch_max(offset + length, Ordering::Relaxed);
+            inner.has_written(offset + length);
         }
         Ok(())
     }

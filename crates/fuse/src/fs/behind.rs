@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use trireme::File;
+
 /// Writes of one mount that are answered and not done, at most: what a killed mount can lose, and
 /// how many threads a server that is away can keep from other requests.
 const MOST: usize = 8;
@@ -19,25 +21,25 @@ pub(super) const LONG: usize = 64 << 10;
 
 /// How many writes of the mount are answered and not done.
 #[derive(Debug, Default)]
-pub(super) struct Quota(AtomicUsize);
+pub(super) struct Quota(Arc<AtomicUsize>);
 
 /// The right to answer one write early; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Early<'a>(&'a Quota);
+pub(super) struct Early(Arc<AtomicUsize>);
 
 impl Quota {
-    pub fn take(&self) -> Option<Early<'_>> {
+    pub fn take(&self) -> Option<Early> {
         let more = |now: usize| (now < MOST).then_some(now + 1);
         let taken = self
             .0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
-        taken.is_ok().then(|| Early(self))
+        taken.is_ok().then(|| Early(self.0.clone()))
     }
 }
 
-impl Drop for Early<'_> {
+impl Drop for Early {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -56,6 +58,13 @@ struct State {
     /// How many failed after they were answered, and how the last one did.
     failures: u64,
     errno: i32,
+}
+
+impl State {
+    fn overlaps(&self, range: &Range<u64>) -> bool {
+        let overlaps = |one: &Range<u64>| one.start < range.end && range.start < one.end;
+        self.under_way.iter().any(overlaps)
+    }
 }
 
 /// Which failures an opening has heard of.
@@ -85,10 +94,22 @@ impl Behind {
     /// Begins a write, after those that it overlaps.
     pub fn begin(self: &Arc<Self>, range: Range<u64>) -> Writing {
         let mut state = self.wait_until_free(&range);
+        self.enter(&mut state, range)
+    }
+
+    /// The same, if there is nothing to wait for.
+    pub fn begin_now(self: &Arc<Self>, range: Range<u64>) -> Option<Writing> {
+        let mut state = self.state();
+        if state.overlaps(&range) {
+            return None;
+        }
+        Some(self.enter(&mut state, range))
+    }
+
+    fn enter(self: &Arc<Self>, state: &mut State, range: Range<u64>) -> Writing {
         let is_rest = state.under_way.iter().any(|one| one.end == range.start);
         state.under_way.push(range.clone());
         self.count.store(state.under_way.len(), Ordering::SeqCst);
-        drop(state);
         Writing {
             file: self.clone(),
             range,
@@ -96,9 +117,9 @@ impl Behind {
         }
     }
 
-    /// Whether no write is under way.
-    pub fn is_quiet(&self) -> bool {
-        self.count.load(Ordering::SeqCst) == 0
+    /// Whether no write is under way that overlaps a range.
+    pub fn is_free(&self, range: &Range<u64>) -> bool {
+        self.count.load(Ordering::SeqCst) == 0 || !self.state().overlaps(range)
     }
 
     /// Waits for the writes that overlap a range.
@@ -114,12 +135,9 @@ impl Behind {
     }
 
     fn wait_until_free(&self, range: &Range<u64>) -> MutexGuard<'_, State> {
+        File::hurry();
         let mut state = self.state();
-        while state
-            .under_way
-            .iter()
-            .any(|other| other.start < range.end && range.start < other.end)
-        {
+        while state.overlaps(range) {
             state = self
                 .changed
                 .wait(state)

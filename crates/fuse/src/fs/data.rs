@@ -1,5 +1,7 @@
 //! Reading and writing.
 
+use std::sync::Arc;
+
 use trireme_proto::message::meta::LockRange;
 
 use super::handle::Handle;
@@ -40,7 +42,7 @@ impl Inner {
         self.learn_from(&handle, &what);
         let end = what.offset.saturating_add(u64::from(what.size));
         let size = what.size as usize;
-        if handle.behind.is_quiet()
+        if handle.behind.is_free(&(what.offset..end))
             && let Some(room) = reply.room(size)
             && handle.file.read_here(room, what.offset)
         {
@@ -67,7 +69,7 @@ impl Inner {
         });
     }
 
-    pub(super) fn write(&self, request: &Request<'_>, mut reply: Reply) {
+    pub(super) fn write(self: &Arc<Self>, request: &Request<'_>, mut reply: Reply) {
         let taken = request.take::<WriteIn>().and_then(|(what, data)| {
             let handle = self.handles.file(what.fh)?;
             let data = data.get(..what.size as usize).ok_or(libc::EINVAL)?;
@@ -102,15 +104,23 @@ impl Inner {
         });
     }
 
-    /// Writes what takes no word to anybody; false where there is more to do.
-    fn write_here(&self, what: &WriteIn, data: &[u8], handle: &Handle) -> bool {
-        let append = handle.append && what.flags as i32 & libc::O_APPEND != 0;
-        let length = u64::from(what.size);
-        if append || !handle.behind.is_quiet() {
-            return false;
-        }
-        let (inode, end) = (handle.inode, what.offset.saturating_add(length));
-        let adds = self.nodes.with(inode, |node| {
+    /// Whether a write may be answered before it is done.
+    pub(super) fn may_wait(&self, what: &WriteIn, handle: &Handle, is_rest: bool) -> bool {
+        // Openings that read through the page cache must not find old bytes there after the answer.
+        let watched = || {
+            handle.direct
+                && self.nodes.with(handle.inode, |node| node.cached_opens > 0) == Some(true)
+        };
+        // Pages of a mapping come through the opening that it was made by, whatever that is otherwise.
+        let from_cache = what.write_flags & abi::WRITE_CACHE != 0;
+        let long = what.size as usize >= behind::LONG || is_rest;
+        !handle.prompt && long && !from_cache && !watched()
+    }
+
+    /// Takes note of a write to come; false if it leaves a hole, of which the manager must be told.
+    fn adds(&self, what: &WriteIn, handle: &Handle) -> bool {
+        let end = what.offset.saturating_add(u64::from(what.size));
+        let adds = self.nodes.with(handle.inode, |node| {
             let known = node.reach.max(node.attr.size);
             let hole = what.offset > known;
             if !hole {
@@ -121,8 +131,19 @@ impl Inner {
             }
             !hole
         });
-        if adds != Some(true) {
+        adds == Some(true)
+    }
+
+    /// Writes what takes no word to anybody, or begins to; false where there is more to do.
+    fn write_here(self: &Arc<Self>, what: &WriteIn, data: &[u8], handle: &Arc<Handle>) -> bool {
+        let append = handle.append && what.flags as i32 & libc::O_APPEND != 0;
+        let length = u64::from(what.size);
+        let end = what.offset.saturating_add(length);
+        if append || !handle.behind.is_free(&(what.offset..end)) || !self.adds(what, handle) {
             return false;
+        }
+        if self.write_later(what, data, handle) {
+            return true;
         }
         let Ok(resting) = handle.resting.try_read() else {
             return false;
@@ -161,13 +182,7 @@ impl Inner {
         };
         // Pages of a mapping come through the opening that it was made by, whatever that is otherwise.
         let from_cache = what.write_flags & abi::WRITE_CACHE != 0;
-        // Openings that read through the page cache must not find old bytes there after the answer.
-        let watched = handle.direct
-            && self.nodes.with(handle.inode, |node| node.cached_opens > 0) == Some(true);
-        let may_wait = !handle.prompt
-            && !watched
-            && (data.len() >= behind::LONG || writing.is_rest)
-            && !from_cache;
+        let may_wait = self.may_wait(what, handle, writing.is_rest);
         let early = may_wait.then(|| self.early.take()).flatten();
         let mut reply = Some(reply);
         if early.is_some()
@@ -201,7 +216,7 @@ impl Inner {
         self.forget_cached(handle, offset, length);
     }
 
-    fn note_time(&self, handle: &Handle, offset: u64, length: u64, from_cache: bool) {
+    pub(super) fn note_time(&self, handle: &Handle, offset: u64, length: u64, from_cache: bool) {
         self.nodes.with(handle.inode, |node| {
             node.written = Some(now());
             node.times_set = false;

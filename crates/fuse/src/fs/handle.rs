@@ -1,7 +1,7 @@
 //! Open files and directories of a mount, by the numbers that the kernel names them with.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
@@ -43,6 +43,8 @@ pub(super) struct Handle {
     pub lost_one: Mutex<Option<Instant>>,
     /// True while the manager takes it as closed for writing: whoever writes wakes it first.
     pub resting: RwLock<bool>,
+    /// Writes that go on though nobody holds that.
+    pub later: AtomicUsize,
 }
 
 impl Handle {

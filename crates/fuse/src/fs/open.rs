@@ -1,6 +1,6 @@
 //! Opening, flushing and closing files.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, TryLockError};
 
 use trireme::namespace::OpenFile;
@@ -210,6 +210,7 @@ impl Inner {
             locked: AtomicBool::new(false),
             lost_one: Mutex::default(),
             resting: RwLock::new(false),
+            later: AtomicUsize::new(0),
         });
         // Not before the opening can be seen: a fill that begins now looks for writers.
         if ends_refill {
@@ -325,11 +326,12 @@ impl Inner {
         }
         // Somebody may be writing through it right now, maybe to a server that is away: whoever closes
         // one of its descriptors need not wait for that.
-        let mut resting = match handle.resting.try_write() {
+        let resting = match handle.resting.try_write() {
             Ok(resting) => Some(resting),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
+        let mut resting = resting.filter(|_| handle.later.load(Ordering::SeqCst) == 0);
         let times = self.nodes.times(handle.inode);
         let attr = handle.file.report_at(times, resting.is_some());
         let attr = attr.map_err(|error| library_errno(&error))?;

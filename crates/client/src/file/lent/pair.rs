@@ -4,13 +4,16 @@
 //! So the second thread stays awake for a moment after each transfer: in a stream it is there at once. When others
 //! want the processors it notices that it was not let run, and is left alone for a while.
 
+mod left;
+
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use left::Left;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Transfers that follow each other within this time are one stream.
@@ -45,6 +48,9 @@ const NONE: u8 = 0;
 const POSTED: u8 = 1;
 /// It has.
 const TAKEN: u8 = 2;
+/// The same of work that nobody waits for.
+const LEFT: u8 = 3;
+const LEFT_TAKEN: u8 = 4;
 
 /// Whoever calls, and a second thread.
 pub(super) struct Pair {
@@ -52,6 +58,8 @@ pub(super) struct Pair {
     used: AtomicBool,
     state: AtomicU8,
     work: UnsafeCell<Option<&'static (dyn Fn() + Sync)>>,
+    /// What nobody waits for.
+    left: Mutex<Option<Left>>,
     /// `None` where there can be none, or where it would have no processor.
     second: OnceLock<Option<Thread>>,
     asleep: AtomicBool,
@@ -74,6 +82,7 @@ impl Pair {
             used: AtomicBool::new(false),
             state: AtomicU8::new(NONE),
             work: UnsafeCell::new(None),
+            left: Mutex::new(None),
             second: OnceLock::new(),
             asleep: AtomicBool::new(true),
             last: AtomicU64::new(0),
@@ -85,6 +94,7 @@ impl Pair {
     /// Carries out `work`, which shares itself out among all who do: here and, if it is there, by the second
     /// thread, which is done with its part when this returns.
     pub fn together(&'static self, work: &(dyn Fn() + Sync)) {
+        self.hurry();
         if self.used.swap(true, Ordering::Acquire) {
             work();
             return;
@@ -155,7 +165,7 @@ impl Pair {
             }
             self.asleep.store(true, Ordering::SeqCst);
             // Whoever posted something before that line believed that it was awake.
-            if self.state.load(Ordering::SeqCst) != POSTED {
+            if !matches!(self.state.load(Ordering::SeqCst), POSTED | LEFT) {
                 std::thread::park();
             }
         }
@@ -193,7 +203,12 @@ impl Pair {
     /// Does its part if there is something to do.
     fn help(&self) -> bool {
         let (order, other) = (Ordering::SeqCst, Ordering::Relaxed);
-        let posted = self.state.load(other) == POSTED;
+        let state = self.state.load(other);
+        if state == LEFT && (self.state.compare_exchange(LEFT, LEFT_TAKEN, order, other)).is_ok() {
+            self.help_left();
+            return true;
+        }
+        let posted = state == POSTED;
         if !posted || (self.state.compare_exchange(POSTED, TAKEN, order, other)).is_err() {
             return false;
         }
@@ -320,7 +335,7 @@ mod tests {
     }
 
     /// Until something is so.
-    fn wait_for(mut what: impl FnMut() -> bool) {
+    pub fn wait_for(mut what: impl FnMut() -> bool) {
         let end = Instant::now() + Duration::from_mins(1);
         while !what() {
             assert!(Instant::now() < end, "not in a minute");
@@ -346,7 +361,7 @@ mod tests {
         assert!((5..30).contains(&half.expect("noticed")), "{half:?}");
     }
 
-    fn one_processor() -> bool {
+    pub fn one_processor() -> bool {
         processors() < 2
     }
 
