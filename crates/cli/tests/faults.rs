@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use support::small::Small;
 use support::{Random, world, world_in};
 use trireme::{LayoutWish, OpenOptions, Options};
 
@@ -260,63 +261,6 @@ fn sync_says_so_when_a_server_lost_its_memory() {
         let mut back = vec![0; 20_000];
         file.read_exact_at(&mut back, 0).unwrap();
         assert!(back == vec![4; 20_000]);
-    }
-}
-
-/// A small file system, unmounted at the end however the test ends.
-struct Small {
-    at: std::path::PathBuf,
-    kind: &'static str,
-    _image: Option<tempfile::NamedTempFile>,
-}
-
-fn succeeds(command: &mut std::process::Command) -> bool {
-    let quiet = command
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null());
-    quiet.status().is_ok_and(|status| status.success())
-}
-
-impl Small {
-    /// ext4 on a loop device; where that cannot be had, a bounded tmpfs.
-    fn mount(at: std::path::PathBuf, mib: u64) -> Option<Small> {
-        use std::process::Command;
-        std::fs::create_dir_all(&at).unwrap();
-        let image = tempfile::NamedTempFile::new().unwrap();
-        image.as_file().set_len(mib << 20).unwrap();
-        let made = succeeds(
-            Command::new("mkfs.ext4")
-                .args(["-q", "-F", "-m", "0", "-J", "size=4"])
-                .arg(image.path()),
-        );
-        let mut loop_mount = Command::new("mount");
-        // Space comes back with the journal's commit: each second instead of every five.
-        loop_mount
-            .args(["-o", "loop,commit=1"])
-            .arg(image.path())
-            .arg(&at);
-        if made && succeeds(&mut loop_mount) {
-            return Some(Small {
-                at,
-                kind: "ext4",
-                _image: Some(image),
-            });
-        }
-        let mut memory = Command::new("mount");
-        memory
-            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
-            .arg(&at);
-        succeeds(&mut memory).then_some(Small {
-            at,
-            kind: "tmpfs",
-            _image: None,
-        })
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        succeeds(std::process::Command::new("umount").arg("-l").arg(&self.at));
     }
 }
 

@@ -44,6 +44,11 @@ pub fn binary() -> &'static str {
 
 /// A cluster with `servers` I/O servers; `None`, said aloud, where nothing can be mounted.
 pub fn sea(test: &str, servers: u32) -> Option<Sea> {
+    sea_in(test, tempfile::tempdir().unwrap(), servers)
+}
+
+/// The same in a directory whose `cluster` may have been prepared.
+pub fn sea_in(test: &str, dir: tempfile::TempDir, servers: u32) -> Option<Sea> {
     if !Path::new("/dev/fuse").exists() {
         crate::support::skip(test, "there is no /dev/fuse");
         return None;
@@ -54,7 +59,6 @@ pub fn sea(test: &str, servers: u32) -> Option<Sea> {
         crate::support::skip(test, "neither root nor fusermount3");
         return None;
     }
-    let dir = tempfile::tempdir().unwrap();
     let mut up = Up::new(dir.path().join("cluster"));
     up.binary = binary().into();
     up.servers = Some(servers);

@@ -1,6 +1,8 @@
 //! A cluster of real processes for tests, and numbers that come back with the same seed.
 #![allow(dead_code)]
 
+pub mod small;
+
 use std::path::Path;
 
 use trireme::local::{LocalCluster, Up};
