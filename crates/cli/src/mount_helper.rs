@@ -47,7 +47,7 @@ const VALUES: [(&str, &str); 4] = [
 ];
 
 /// Options that turn something on, and those that turn it off again.
-const SWITCHES: [(&str, &str, &str); 10] = [
+const SWITCHES: [(&str, &str, &str); 11] = [
     ("ro", "rw", "--read-only"),
     ("noatime", "atime", "--no-atime"),
     ("nosuid", "suid", "--no-suid"),
@@ -57,6 +57,7 @@ const SWITCHES: [(&str, &str, &str); 10] = [
     ("only_me", "", "--only-me"),
     ("nocache", "", "--no-cache"),
     ("no_io_uring", "", "--no-io-uring"),
+    ("striped", "", "--striped"),
     ("remount", "", "--remount"),
 ];
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
+use trireme_proto::message::io::Space;
 use trireme_proto::message::meta::ClusterMap;
 use trireme_proto::{Header, Key, Op};
 
@@ -41,6 +42,10 @@ pub struct ServerStatus {
     pub addresses: Vec<String>,
     /// Bytes of its disks (all, free), or why it does not answer.
     pub space: Result<(u64, u64)>,
+    /// Names of its disks: servers on the same one give it the same. None if it does not answer.
+    pub disks: Vec<String>,
+    /// Whether it answers from this host.
+    pub local: bool,
 }
 
 impl Cluster {
@@ -154,10 +159,19 @@ impl Cluster {
                 .servers
                 .into_iter()
                 .map(|server| {
-                    scope.spawn(move || ServerStatus {
-                        id: server.id,
-                        addresses: server.addresses,
-                        space: self.space(server.id, moment),
+                    scope.spawn(move || {
+                        let space = self.space(server.id, moment);
+                        let disks = space
+                            .as_ref()
+                            .map_or(Vec::new(), |space| space.disks.clone());
+                        let pool = self.server(server.id);
+                        ServerStatus {
+                            id: server.id,
+                            addresses: server.addresses,
+                            disks,
+                            local: space.is_ok() && pool.is_ok_and(|pool| pool.is_local()),
+                            space: space.map(|space| (space.total, space.free)),
+                        }
                     })
                 })
                 .collect();
@@ -168,17 +182,28 @@ impl Cluster {
         }))
     }
 
-    fn space(&self, server: u32, deadline: Deadline) -> Result<(u64, u64)> {
+    /// Whether all I/O servers run on this host and store on one and the same disk. Then spreading a file over
+    /// them adds no disk to it. False also when one of them does not answer.
+    pub fn is_on_one_disk_here(&self) -> bool {
+        let Ok(status) = self.status() else {
+            return false;
+        };
+        let mut disks = status.iter().flat_map(|server| &server.disks);
+        let first = disks.next();
+        first.is_some_and(|first| disks.all(|other| other == first))
+            && status.iter().all(|server| server.local)
+    }
+
+    fn space(&self, server: u32, deadline: Deadline) -> Result<Space> {
         let pool = self.server(server)?;
-        let space: trireme_proto::message::io::Space = pool.with(deadline, |connection| {
+        Ok(pool.with(deadline, |connection| {
             let mut header = Header::request(Op::SPACE);
             let reply = connection.call(&mut header, &[], &[], &mut [], deadline)?;
             trireme_proto::decode(&reply.body).map_err(|source| NetError::Refused {
                 peer: connection.peer().to_owned(),
                 source,
             })
-        })?;
-        Ok((space.total, space.free))
+        })?)
     }
 
     pub(crate) fn seed(&self) -> u64 {

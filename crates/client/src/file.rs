@@ -136,6 +136,24 @@ impl File {
         self.inner.servers.iter().all(|server| server.is_local())
     }
 
+    /// Whether it is on one server only.
+    pub fn is_whole(&self) -> bool {
+        self.inner.layout.servers.len() == 1
+    }
+
+    /// For who has its bytes read by the kernel: the one local file that they are in, if there is only one and its
+    /// server lends it to this opening. It is what the file is, whoever changes that, as long as the file exists.
+    pub fn whole_here(&self) -> Option<std::os::fd::OwnedFd> {
+        let inner = &self.inner;
+        let lent = inner.transfer().lend;
+        lent.then(|| inner.lent_to_read.whole(inner, inner.cluster.deadline()))?
+    }
+
+    /// Somebody wrote to it by the local file that it is in ([`File::whole_here`]); the manager does not know.
+    pub fn was_written_here(&self) {
+        self.inner.has_written(0);
+    }
+
     /// The opening's number at the manager.
     pub fn opening(&self) -> u64 {
         self.inner.opened.open
@@ -377,6 +395,9 @@ impl Inner {
     fn one_server(&self, offset: u64, length: u64) -> Option<(usize, u64)> {
         let unit = self.layout.unit;
         let number = offset / unit;
+        if self.layout.servers.len() == 1 && length > 0 {
+            return Some((0, offset));
+        }
         if length == 0 || (offset + length - 1) / unit != number {
             return None;
         }

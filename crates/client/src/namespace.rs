@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
 use trireme_proto::message::meta::{
-    Attr, Call, Caller, CheckReport, ClusterMap, DirEntry, Entry, LayoutWish, Life, Node, Place,
-    READDIR_LIMIT, RETRY_SECONDS, RenameMode, Request, Response, SetAttr, SetTime, StatFs,
+    Attr, Call, Caller, CheckReport, ClusterMap, DirEntry, Entry, LayoutWish, Life, Making, Node,
+    Place, READDIR_LIMIT, RETRY_SECONDS, RenameMode, Request, Response, SetAttr, SetTime, StatFs,
     XattrMode,
 };
 use trireme_proto::{Key, Op, Refusal, key::Grant, limits};
@@ -40,7 +40,7 @@ pub struct Namespace {
     call_time: Duration,
     caller: Option<Caller>,
     soft: bool,
-    umask: u32,
+    making: Making,
 }
 
 struct Shared {
@@ -93,7 +93,7 @@ impl Namespace {
             call_time: limits::CALL_TIME,
             caller: None,
             soft: false,
-            umask: 0,
+            making: Making::default(),
         }
     }
 
@@ -126,7 +126,22 @@ impl Namespace {
     /// has a default access control list. By default nothing is masked, whatever the process's umask.
     pub fn masking(&self, umask: u32) -> Namespace {
         Namespace {
-            umask,
+            making: Making {
+                umask,
+                ..self.making
+            },
+            ..self.clone()
+        }
+    }
+
+    /// The same whose new files are on one server each, unless their directory hands a layout down. By default
+    /// they are spread over all servers.
+    pub fn keeping_whole(&self, whole: bool) -> Namespace {
+        Namespace {
+            making: Making {
+                whole,
+                ..self.making
+            },
             ..self.clone()
         }
     }
@@ -153,7 +168,7 @@ impl Namespace {
                 caller,
                 serial: 0,
                 soft: self.soft,
-                umask: self.umask,
+                making: self.making,
                 request,
             },
             Deadline::after(self.call_time),
@@ -179,7 +194,7 @@ impl Namespace {
                 caller,
                 serial: number.serial(),
                 soft: self.soft,
-                umask: self.umask,
+                making: self.making,
                 request,
             },
             deadline,
@@ -466,7 +481,7 @@ impl Namespace {
             caller: None,
             serial: 0,
             soft: self.soft,
-            umask: self.umask,
+            making: self.making,
             request: Request::Check { repair },
         };
         // Reads everything: a large namespace takes its time.

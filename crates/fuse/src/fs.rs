@@ -16,6 +16,7 @@ mod lock;
 mod name;
 mod node;
 mod open;
+mod passed;
 mod reader;
 mod refill;
 mod removed;
@@ -59,6 +60,10 @@ pub(crate) struct Inner {
     notifier: OnceLock<Notifier>,
     /// The kernel maps files that are open for direct I/O.
     direct_maps: OnceLock<bool>,
+    /// The kernel takes files of this host to read by itself.
+    passes: OnceLock<bool>,
+    /// New files are on one server each.
+    whole: OnceLock<bool>,
     space: attribute::SpaceCache,
     over: std::sync::atomic::AtomicBool,
 }
@@ -93,6 +98,8 @@ impl Fs {
             programs: reader::Programs::default(),
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
+            passes: OnceLock::new(),
+            whole: OnceLock::new(),
             space: attribute::SpaceCache::default(),
             over: std::sync::atomic::AtomicBool::new(false),
             names,
@@ -105,6 +112,16 @@ impl Fs {
         })?;
         inner.nodes.note(&entry, 1);
         Ok(Fs { inner })
+    }
+
+    /// The kernel and this process have come to terms. Unless they are to be `striped`, new files are such as the
+    /// kernel can read by itself, where spreading them would add no disk.
+    pub fn begins(&self, striped: bool) {
+        let inner = &self.inner;
+        let passes = inner.notifier.get().is_some_and(Notifier::takes_files);
+        let _ = inner.passes.set(passes);
+        let whole = passes && !striped && inner.cluster.is_on_one_disk_here();
+        let _ = inner.whole.set(whole);
     }
 
     /// The kernel reads this far ahead.
@@ -126,6 +143,7 @@ impl FileSystem for Fs {
             | init::PARALLEL_DIROPS
             | init::HANDLE_KILLPRIV_V2
             | init::DIRECT_IO_ALLOW_MMAP
+            | init::PASSTHROUGH
             // The umask comes with the request: only the manager knows whether a default list is there.
             | init::POSIX_ACL
             | init::DONT_MASK

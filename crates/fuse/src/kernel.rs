@@ -7,6 +7,7 @@
 
 pub mod abi;
 mod abort;
+mod backing;
 pub mod device;
 mod permit;
 pub mod request;
@@ -17,6 +18,7 @@ mod watch;
 mod working;
 
 pub use abort::AbortSwitch;
+pub use backing::Backing;
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use permit::Permit;
 pub use request::{Notifier, Reply, Request, split_name};

@@ -31,6 +31,8 @@ pub struct Options {
     pub no_exec: bool,
     /// How far the kernel reads ahead, in bytes; more than 128 KiB needs root.
     pub read_ahead: usize,
+    /// New files are spread over all servers also where these share a disk of this host.
+    pub striped: bool,
     /// Requests come through io_uring where the kernel can do that and this is root; else through `/dev/fuse`.
     pub io_uring: bool,
 }
@@ -47,6 +49,7 @@ impl Default for Options {
             no_dev: false,
             no_exec: false,
             read_ahead: kernel::READ_AHEAD,
+            striped: false,
             io_uring: true,
         }
     }
@@ -109,6 +112,7 @@ impl Mount {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
         drop(permit);
+        fs.begins(options.striped);
         fs.reads_ahead(kernel::set_read_ahead(&mount.dir, options.read_ahead));
         Ok(mount)
     }

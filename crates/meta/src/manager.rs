@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use trireme_proto::Key;
 use trireme_proto::message::meta::{
-    CALLS_KEPT_SECONDS, Call, Caller, ClusterMap, LEASE_SECONDS, Layout, Request, Response,
+    CALLS_KEPT_SECONDS, Call, Caller, ClusterMap, LEASE_SECONDS, Layout, Making, Request, Response,
     SERIAL_WINDOW, Time,
 };
 
@@ -159,13 +159,13 @@ const SOFT: &[u8] = b"msoft";
 /// More inodes than can be made before a soft commit becomes durable.
 const SOFT_INODES: u64 = 1 << 22;
 
-/// How a change is carried out: at most once under its number, how durable the answer is, and what is
-/// masked out of modes.
+/// How a change is carried out: at most once under its number, how durable the answer is, and how what it
+/// makes is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Once {
     serial: u64,
     soft: bool,
-    umask: u32,
+    making: Making,
 }
 
 impl Manager {
@@ -289,7 +289,7 @@ impl Manager {
                 caller: None,
                 serial: 0,
                 soft: false,
-                umask: 0,
+                making: Making::default(),
                 request,
             },
             move |result| {
@@ -370,7 +370,7 @@ impl Inner {
         let Once {
             serial,
             soft,
-            umask,
+            making,
         } = once;
         self.queue.submit_as(
             soft,
@@ -379,7 +379,7 @@ impl Inner {
                     caller: &caller,
                     secret: &inner.superblock.secret,
                     servers: &servers,
-                    umask,
+                    making,
                 };
                 if serial == 0 {
                     return body(txn, &context);

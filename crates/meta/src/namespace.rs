@@ -20,7 +20,7 @@ use crate::failure::{Errno, Failure};
 use crate::record::{Counters, Inode};
 use crate::txn::{Read, Txn};
 use crate::{key, record};
-use trireme_proto::message::meta::{Caller, ROOT};
+use trireme_proto::message::meta::{Caller, Making, ROOT};
 
 /// On whose behalf, and what of the file system a transaction must know.
 #[derive(Clone, Copy)]
@@ -31,8 +31,8 @@ pub struct Context<'a> {
     pub secret: &'a [u8; 32],
     /// Ids of the I/O servers that new files may use.
     pub servers: &'a [u32],
-    /// What the caller's process masks out of the modes of what it makes.
-    pub umask: u32,
+    /// How the caller's process makes what it makes.
+    pub making: Making,
 }
 
 /// A failure about a name.

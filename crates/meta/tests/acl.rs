@@ -12,7 +12,7 @@ use trireme_meta::kv::{Engine, Memory};
 use trireme_meta::manager::Who;
 use trireme_meta::{Manager, key};
 use trireme_proto::message::meta::{
-    Call, LayoutWish, Node, OpenMode, Place, Request, Response, SetAttr, XattrMode,
+    Call, LayoutWish, Making, Node, OpenMode, Place, Request, Response, SetAttr, XattrMode,
 };
 
 const ACCESS: &str = "system.posix_acl_access";
@@ -120,7 +120,10 @@ fn masked(manager: &Manager, umask: u32, request: Request) -> Result<Response, F
         caller: None,
         serial: 0,
         soft: false,
-        umask,
+        making: Making {
+            umask,
+            ..Making::default()
+        },
         request,
     };
     manager.submit(&root(), call, move |result| send.send(result).unwrap());

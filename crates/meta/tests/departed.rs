@@ -12,7 +12,9 @@ use trireme_meta::Manager;
 use trireme_meta::failure::{Errno, Failure};
 use trireme_meta::kv::Memory;
 use trireme_meta::manager::Who;
-use trireme_proto::message::meta::{Call, LayoutWish, Node, OpenMode, Place, Request, Response};
+use trireme_proto::message::meta::{
+    Call, LayoutWish, Making, Node, OpenMode, Place, Request, Response,
+};
 
 fn numbered(
     manager: &Manager,
@@ -25,7 +27,7 @@ fn numbered(
         caller: None,
         serial,
         soft: false,
-        umask: 0,
+        making: Making::default(),
         request,
     };
     manager.submit(who, call, move |result| send.send(result).unwrap());
@@ -127,7 +129,7 @@ fn a_truncation_that_a_crash_cut_short_is_finished_unless_somebody_writes_first(
                 caller: None,
                 serial: 0,
                 soft: false,
-                umask: 0,
+                making: Making::default(),
                 request: truncate(10),
             },
             |_| {},
@@ -249,7 +251,7 @@ fn a_sweep_leaves_a_truncation_alone_that_is_under_way() {
             caller: None,
             serial: 0,
             soft: false,
-            umask: 0,
+            making: Making::default(),
             request,
         };
         let send = send.clone();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::{manager, root};
 use trireme_meta::kv::{Commit, Engine, EngineError, Key, Limits, Memory, Outcome, Stored};
 use trireme_proto::message::meta::{
-    Call, LayoutWish, Node, OpenMode, Place, Request, Response, Time,
+    Call, LayoutWish, Making, Node, OpenMode, Place, Request, Response, Time,
 };
 
 /// An engine whose next commit waits for a word, once it is told to.
@@ -90,7 +90,7 @@ fn a_close_that_is_committed_with_an_opening_does_not_settle_the_size() {
             caller: None,
             serial: 0,
             soft: false,
-            umask: 0,
+            making: Making::default(),
             request,
         };
         manager.submit(&root(), call, move |result| _ = done.send(result));

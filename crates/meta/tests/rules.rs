@@ -11,8 +11,8 @@ use trireme_meta::failure::Errno;
 use trireme_meta::kv::Memory;
 use trireme_meta::manager::Who;
 use trireme_proto::message::meta::{
-    Call, LayoutWish, LockRange, Node, Place, RenameMode, Request, Response, SetAttr, SetTime,
-    Time, XattrMode,
+    Call, LayoutWish, LockRange, Making, Node, Place, RenameMode, Request, Response, SetAttr,
+    SetTime, Time, XattrMode,
 };
 
 /// Names that traverse, hide, overflow or are not text, in every request that takes a name.
@@ -178,7 +178,7 @@ fn permission_bits_stop_others_and_nobody_is_believed_about_himself() {
             caller: Some(claimed),
             serial: 0,
             soft: false,
-            umask: 0,
+            making: Making::default(),
             request: lookup.clone(),
         };
         manager.submit(&bob, call, move |result| send.send(result).unwrap());
@@ -460,7 +460,7 @@ fn a_repeated_call_is_carried_out_once_and_answered_again() {
                 caller: None,
                 serial,
                 soft: false,
-                umask: 0,
+                making: Making::default(),
                 request,
             };
             manager.submit(&root(), call, move |result| send.send(result).unwrap());
@@ -670,7 +670,7 @@ fn wait_for(
         caller: None,
         serial: 0,
         soft: false,
-        umask: 0,
+        making: Making::default(),
         request: Request::Lock {
             range,
             reclaim: false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Version of frames and messages that this code speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Largest control body: a directory page or a compact view fits many times over,
 /// and what one connection can make a server allocate before any check stays small.

@@ -260,6 +260,13 @@ impl Disk {
         })
     }
 
+    /// The host, as long as it runs, and the file system.
+    pub(crate) fn name(&self) -> Result<String, StoreError> {
+        use std::os::unix::fs::MetadataExt;
+        let data = std::fs::metadata(&self.dir).map_err(StoreError::io("stat", &self.dir))?;
+        Ok(format!("{} {:x}", label::boot(), data.dev()))
+    }
+
     /// Unsynced bytes are gone: the next run must not pretend otherwise either.
     pub(crate) fn mark_lost(&self) {
         let mut label = self.label.lock().expect("no panic under this lock");

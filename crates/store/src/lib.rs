@@ -156,6 +156,11 @@ impl Store {
         Ok(sum)
     }
 
+    /// A name for each disk that no other disk has: other servers on the same one give it the same.
+    pub fn disk_names(&self) -> Result<Vec<String>, StoreError> {
+        self.disks.iter().map(Disk::name).collect()
+    }
+
     /// Writes everything to the disks and marks them as cleanly stopped.
     pub fn stop(&self) -> Result<(), StoreError> {
         self.disks.iter().try_for_each(Disk::stop)

@@ -55,6 +55,10 @@ pub struct Args {
     /// Take requests from /dev/fuse, not through io_uring, even if the kernel and root allow that
     #[arg(long)]
     no_io_uring: bool,
+    /// Spread new files over all I/O servers even where these share one disk of this host; else each is on one
+    /// of them there, and read at the disk's and memory's own speed
+    #[arg(long)]
+    striped: bool,
     /// Change a mount that is there: read-only or not, and what it does not let programs do
     #[arg(long)]
     remount: bool,
@@ -105,6 +109,7 @@ fn options(args: &Args) -> Options {
         no_suid: args.no_suid,
         no_dev: args.no_dev,
         no_exec: args.no_exec,
+        striped: args.striped,
         io_uring: !args.no_io_uring,
         ..defaults
     }

@@ -2,7 +2,7 @@
 
 /// A small file system, unmounted at the end however the test ends.
 pub struct Small {
-    at: std::path::PathBuf,
+    pub at: std::path::PathBuf,
     pub kind: &'static str,
     _image: Option<tempfile::NamedTempFile>,
 }

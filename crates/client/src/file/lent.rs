@@ -126,11 +126,12 @@ impl Slot {
 
     /// Whether to ask for a loan now.
     fn is_due(&self) -> bool {
-        self.requests.fetch_add(1, Ordering::Relaxed) + 1 == REQUESTS
-            && matches!(
-                *self.state.read().unwrap_or_else(PoisonError::into_inner),
-                State::Unasked
-            )
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1 == REQUESTS && self.is_unasked()
+    }
+
+    fn is_unasked(&self) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        matches!(*state, State::Unasked)
     }
 }
 
@@ -296,10 +297,25 @@ impl Lent {
 
     /// A server carried out a request: it may be time to ask it for more.
     pub fn answered(&self, file: &Inner, server: usize, deadline: Deadline) {
-        let slot = &self.slots[server];
-        if !slot.is_due() {
-            return;
+        if self.slots[server].is_due() {
+            self.ask_for(file, server, deadline);
         }
+    }
+
+    /// The only subfile of a file that has one, if its server lends it.
+    pub fn whole(&self, file: &Inner, deadline: Deadline) -> Option<OwnedFd> {
+        let ([slot], [pool]) = (&*self.slots, &*file.servers) else {
+            return None;
+        };
+        let lent = || slot.loan(pool)?.file.try_clone().ok();
+        if slot.is_unasked() {
+            self.ask_for(file, 0, deadline);
+        }
+        lent()
+    }
+
+    fn ask_for(&self, file: &Inner, server: usize, deadline: Deadline) {
+        let slot = &self.slots[server];
         let Some(place) = Place::take() else {
             slot.set(State::Unasked);
             return;

@@ -141,7 +141,7 @@ impl Namespace {
             caller: self.caller.clone(),
             serial: serial.as_ref().map_or(0, Serial::serial),
             soft: self.soft,
-            umask: self.umask,
+            making: self.making,
             request,
         };
         Some(Asked {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use trireme_proto::Op;
 use trireme_proto::message::meta::{
-    Attr, Call, Entry, LEASE_SECONDS, LayoutWish, LockRange, OpenMode, Opened, Place, Request,
-    Response, Time,
+    Attr, Call, Entry, LEASE_SECONDS, LayoutWish, LockRange, Making, OpenMode, Opened, Place,
+    Request, Response, Time,
 };
 use trireme_proto::refusal::errno;
 
@@ -186,7 +186,7 @@ impl Namespace {
                 caller: self.caller.clone(),
                 serial: 0,
                 soft: self.soft,
-                umask: self.umask,
+                making: self.making,
                 request,
             };
             // A file that is gone, or a lock that somebody else got, shows at its next use.
@@ -221,7 +221,7 @@ impl Namespace {
                         call_time,
                         caller: None,
                         soft: false,
-                        umask: 0,
+                        making: Making::default(),
                     };
                     if !namespace.opens().is_empty() || !namespace.locks().is_empty() {
                         // Its only purpose is to notice another incarnation.

@@ -25,6 +25,9 @@ pub(super) fn start(inner: &Arc<Inner>) {
                 if inner.over.load(Ordering::SeqCst) {
                     return;
                 }
+                for inode in inner.nodes.passed() {
+                    inner.hear_of_passed(inode);
+                }
                 inner.report_accesses(inner.names.call_time());
             }
         });

@@ -95,6 +95,7 @@ impl Inner {
 
     /// What the kernel asks for, and pages that are to be dropped when it has the answer.
     fn whole_entry(&self, inode: u64) -> Outcome<(Entry, Option<Outdated>)> {
+        self.hear_of_passed(inode);
         let mut entry = self.entry_of(inode)?;
         let old = self.complete_but_pages(&mut entry)?;
         let old = old.and_then(|old| self.drop_before_answer(old, entry.attr.size));
@@ -281,6 +282,9 @@ impl Inner {
         }
         let mut entry = result.ok_or(libc::EINVAL)?;
         self.nodes.note(&entry, 0);
+        if change.mtime.is_some() || change.atime.is_some() {
+            self.times_were_set(inode);
+        }
         if has(set::SIZE) {
             let outdated = self.complete_but_pages(&mut entry)?;
             return Ok((entry, outdated));

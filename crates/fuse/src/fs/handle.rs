@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use trireme::File;
 use trireme_proto::message::meta::DirEntry;
@@ -28,6 +28,8 @@ pub(super) struct Handle {
     pub direct: bool,
     /// The kernel may have pages of it through this opening.
     pub pages: bool,
+    /// The kernel reads it by itself, and maps what it reads.
+    pub passed: bool,
     /// How it is read.
     pub reading: Reading,
     /// Reading leaves the access time alone.
@@ -135,6 +137,14 @@ impl Handles {
             .filter(|handle| handle.inode == inode && handle.write)
             .cloned()
             .collect()
+    }
+
+    /// Whether all openings of an inode have lost a descriptor within this time: it may have been the last one.
+    pub fn all_leave(&self, inode: u64, time: Duration) -> bool {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let leaves = |handle: &Handle| handle.lost_one().is_some_and(|when| when.elapsed() < time);
+        let mut all = files.values().filter(|handle| handle.inode == inode);
+        all.all(|handle| leaves(handle))
     }
 
     /// Some opening of an inode for reading.

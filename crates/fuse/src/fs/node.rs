@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::behind::Behind;
+use super::passed::Passed;
 use super::refill::{Fill, Written};
 use super::removed::Xattrs;
 use trireme::Times;
@@ -34,6 +35,9 @@ pub(super) struct Node {
     /// Open files in this mount, and those of them that go through the page cache.
     pub opens: usize,
     pub cached_opens: usize,
+    /// What the kernel reads in its place, and the openings that it does so for: all that there are then.
+    pub passed: Option<Arc<Passed>>,
+    pub passed_opens: usize,
     /// Last write that the manager has not heard of.
     pub written: Option<Time>,
     /// Times were set by hand after the last write.
@@ -82,6 +86,16 @@ impl Node {
     pub fn hear(&mut self, attr: Attr) {
         self.attr = attr;
         self.heard = Instant::now();
+    }
+
+    fn is_access_due(&self, now: Time) -> bool {
+        let last = self
+            .accessed
+            .unwrap_or(self.attr.atime)
+            .max(self.attr.atime);
+        let changed = self.attr.mtime.max(self.attr.ctime);
+        let changed = self.written.map_or(changed, |written| written.max(changed));
+        last <= changed || now.seconds - last.seconds > DAY
     }
 
     /// The kernel gets some of its bytes.
@@ -140,6 +154,8 @@ impl Nodes {
                 doubted: false,
                 opens: 0,
                 cached_opens: 0,
+                passed: None,
+                passed_opens: 0,
                 written: None,
                 times_set: false,
                 accessed: None,
@@ -188,16 +204,22 @@ impl Nodes {
     /// Something was read: the access time follows, by the rule of `relatime`.
     pub fn accessed(&self, inode: u64, now: Time) {
         self.with(inode, |node| {
-            let last = node
-                .accessed
-                .unwrap_or(node.attr.atime)
-                .max(node.attr.atime);
-            let changed = node.attr.mtime.max(node.attr.ctime);
-            let changed = node.written.map_or(changed, |written| written.max(changed));
-            if last <= changed || now.seconds - last.seconds > DAY {
+            if node.is_access_due(now) {
                 node.accessed = Some(now);
             }
         });
+    }
+
+    /// Whether the access time would follow, if something were read now.
+    pub fn is_access_due(&self, inode: u64, now: Time) -> bool {
+        self.with(inode, |node| node.is_access_due(now)) == Some(true)
+    }
+
+    /// The files that are passed on.
+    pub fn passed(&self) -> Vec<u64> {
+        let table = self.table();
+        let all = table.iter().filter(|(_, node)| node.passed.is_some());
+        all.map(|(inode, _)| *inode).collect()
     }
 
     /// Takes the reads that are to be reported.

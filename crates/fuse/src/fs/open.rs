@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::handle::Handle;
 use super::node::version;
+use super::passed::Passed;
 use super::reader::Reading;
 use super::{Inner, Outcome, errno, library_errno};
 use crate::kernel::abi::{
@@ -86,7 +87,9 @@ impl Inner {
             self.strip_set_id(&request.header, inode)?;
         }
         let reading = self.reading(&request.header, &file, what.flags);
-        Ok(self.keep(inode, file, what.flags, request.header.uid, reading))
+        let passed = self.pass(inode, &file, what.flags);
+        let uid = request.header.uid;
+        Ok(self.keep(inode, file, what.flags, uid, reading, passed))
     }
 
     /// Whether the only name of a file means it still, now that it was changed at `ctime`. The kernel could
@@ -144,15 +147,38 @@ impl Inner {
         flags: u32,
         uid: u32,
         reading: Reading,
+        passed: Option<Arc<Passed>>,
     ) -> OpenOut {
         let access = access(flags);
         let append = flags as i32 & libc::O_APPEND != 0;
+        let asks_direct = flags as i32 & libc::O_DIRECT != 0;
+        // All openings of a file or none.
+        let passed = self.nodes.with(inode, |node| {
+            if node.opens == 0 && node.passed.is_none() {
+                node.passed = passed;
+            }
+            node.opens += 1;
+            let passed = node.passed.clone();
+            node.passed_opens += usize::from(passed.is_some());
+            passed
+        });
+        let passed = passed.flatten();
+        let reading = if passed.is_some() {
+            Reading::default()
+        } else {
+            reading
+        };
         // What is only written cannot be mapped, so nothing of it needs to be in the page cache; what
         // is appended must not be, as the kernel cannot know where it goes.
         let wants_direct = self.direct && self.direct_maps.get() == Some(&true);
-        let direct = wants_direct || append || !access.read || reading.past_cache;
+        let direct =
+            passed.is_some() || wants_direct || append || !access.read || reading.past_cache;
         let mut open_flags = 0;
-        if direct {
+        if passed.is_some() {
+            open_flags |= abi::open::PASSTHROUGH;
+        }
+        // Of what is passed on, these come here all the same.
+        if direct && (passed.is_none() || access.write || asks_direct) {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
         let (grant, capability) = (file.grant(), file.had_capability());
@@ -162,7 +188,6 @@ impl Inner {
         // kernel's cache, ends that.
         let mut ends_refill = access.write;
         let now = self.nodes.with(inode, |node| {
-            node.opens += 1;
             node.grant = Some(grant);
             node.capability |= capability;
             node.attr.settled.then(|| version(&node.attr))
@@ -190,7 +215,9 @@ impl Inner {
         let prompt = append
             || self.direct
             || self.ttl.is_zero()
-            || flags as i32 & (libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT) != 0;
+            || passed.is_some()
+            || asks_direct
+            || flags as i32 & (libc::O_SYNC | libc::O_DSYNC) != 0;
         let behind = self.nodes.behind(inode);
         let fh = self.handles.add(Handle {
             inode,
@@ -205,6 +232,7 @@ impl Inner {
             maps: access.read && access.write,
             direct,
             pages,
+            passed: passed.is_some(),
             reading,
             no_atime: flags as i32 & libc::O_NOATIME != 0,
             locked: AtomicBool::new(false),
@@ -219,13 +247,13 @@ impl Inner {
         OpenOut {
             fh,
             open_flags,
-            backing_id: 0,
+            backing_id: passed.map_or(0, |passed| passed.number()),
         }
     }
 
     /// The same for a file that has no bytes to read yet.
     pub(super) fn keep_new(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
-        self.keep(inode, file, flags, uid, Reading::default())
+        self.keep(inode, file, flags, uid, Reading::default(), None)
     }
 
     pub(super) fn create(&self, request: &Request<'_>, reply: Reply) {
@@ -305,6 +333,9 @@ impl Inner {
         let result = request.arguments::<FlushIn>().and_then(|what| {
             let handle = self.handles.file(what.fh)?;
             handle.behind.drain();
+            if handle.passed {
+                self.hear_of_passed(handle.inode);
+            }
             let written = if handle.write {
                 handle.behind.hint(&handle.heard)
             } else {
@@ -374,6 +405,10 @@ impl Inner {
         let inode = handle.inode;
         handle.behind.drain();
         let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
+        let passed = handle.passed;
+        if passed {
+            self.hear_of_passed(inode);
+        }
         let read_past = handle.reading.past_cache;
         if let Err(errno) = self.settle(&handle) {
             let error = std::io::Error::from_raw_os_error(errno);
@@ -383,7 +418,7 @@ impl Inner {
             self.unlock_opening(fh);
         }
         // Somebody may just be using it: then it is closed when they let go.
-        let lent = write && handle.file.is_lent_to_write();
+        let lent = write && handle.file.is_lent_to_write() && !self.might_pass(&handle.file);
         if let Ok(handle) = Arc::try_unwrap(handle) {
             match handle.file.close_at(None) {
                 Ok(Some(attr)) => self.nodes.note_attr(&attr, 0),
@@ -400,6 +435,9 @@ impl Inner {
                 node.written = None;
             }
         });
+        if passed {
+            self.end_passing(inode);
+        }
         if direct && write && self.handles.writers(inode).is_empty() {
             self.offer_refill(inode, lent);
         }

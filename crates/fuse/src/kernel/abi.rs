@@ -24,7 +24,7 @@ layouts! {
     struct InHeader { len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, total_extlen: u16, padding: u16 }
     struct OutHeader { len: u32, error: i32, unique: u64 }
     struct InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32 }
-    struct InitOut { major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16, congestion_threshold: u16, max_write: u32, time_gran: u32, max_pages: u16, map_alignment: u16, flags2: u32, unused: [u32; 7] }
+    struct InitOut { major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16, congestion_threshold: u16, max_write: u32, time_gran: u32, max_pages: u16, map_alignment: u16, flags2: u32, max_stack_depth: u32, unused: [u32; 6] }
     struct Attr { ino: u64, size: u64, blocks: u64, atime: u64, mtime: u64, ctime: u64, atimensec: u32, mtimensec: u32, ctimensec: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32, blksize: u32, flags: u32 }
     struct EntryOut { nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nsec: u32, attr_valid_nsec: u32, attr: Attr }
     struct AttrOut { attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr }
@@ -66,6 +66,7 @@ layouts! {
     struct NotifyInvalInode { ino: u64, off: i64, len: i64 }
     struct NotifyStore { nodeid: u64, offset: u64, size: u32, padding: u32 }
     struct NotifyRetrieve { notify_unique: u64, nodeid: u64, offset: u64, size: u32, padding: u32 }
+    struct BackingMap { fd: i32, flags: u32, padding: u64 }
     struct RingCommand { flags: u64, commit_id: u64, qid: u16, padding: [u8; 6] }
 }
 
@@ -164,6 +165,7 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub const PASSTHROUGH: u64 = 1 << 37;
     pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
@@ -171,6 +173,7 @@ pub mod open {
     pub const DIRECT_IO: u32 = 1;
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+    pub const PASSTHROUGH: u32 = 1 << 7;
 }
 
 pub mod set {

@@ -423,7 +423,9 @@ fn say_hello(
         max_pages: (MAX_WRITE / PAGE) as u16,
         map_alignment: 0,
         flags2: (flags >> 32) as u32,
-        unused: [0; 7],
+        // Other file systems may still be laid over this one, but what it passes on may not be such a one.
+        max_stack_depth: u32::from(flags & init::PASSTHROUGH != 0),
+        unused: [0; 6],
     };
     let notifier = Notifier {
         shared: shared.clone(),

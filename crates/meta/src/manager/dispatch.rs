@@ -9,7 +9,7 @@ use crate::wait::Answer;
 use crate::{check, record};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use trireme_proto::message::meta::{Call, Caller, GROUPS_LIMIT, Request, Response};
+use trireme_proto::message::meta::{Call, Caller, GROUPS_LIMIT, Making, Request, Response};
 
 impl Inner {
     pub(super) fn dispatch(self: &Arc<Self>, who: &Who, call: Call, answer: Answer) {
@@ -36,7 +36,7 @@ impl Inner {
         let serial = Once {
             serial: call.serial,
             soft,
-            umask: call.umask,
+            making: call.making,
         };
         if soft
             && !self.soft.load(Ordering::SeqCst)
@@ -257,7 +257,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &servers,
-            umask: 0,
+            making: Making::default(),
         };
         let context = &context;
         self.read(|read| match request {

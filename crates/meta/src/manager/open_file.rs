@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use trireme_proto::key::{Grant, Rights};
 use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{
-    CAPABILITY, Caller, Entry, Kind, LayoutWish, Node, OpenMode, Opened, Place, Response,
+    CAPABILITY, Caller, Entry, Kind, LayoutWish, Making, Node, OpenMode, Opened, Place, Response,
     SYMLINK_LIMIT, Time,
 };
 
@@ -93,7 +93,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &[],
-            umask: 0,
+            making: Making::default(),
         };
         let entry = self.read(|read| {
             let (id, node) = path::resolve(read, &context, place, true)?;
@@ -150,7 +150,7 @@ impl Inner {
             caller,
             secret: &self.superblock.secret,
             servers: &[],
-            umask: 0,
+            making: Making::default(),
         };
         may_open(&context, &node, access, &Place::inode(inode))?;
         // Nobody knows what other writers of before the restart have written.
@@ -358,7 +358,7 @@ impl Inner {
             caller,
             secret: &secret,
             servers: &[],
-            umask: 0,
+            making: Making::default(),
         };
         let (inode, node) = self.read(|read| path::resolve(read, &context, place, true))?;
         // Nothing was ever written and nothing is wanted: spare the round to the servers.
@@ -377,7 +377,7 @@ impl Inner {
                 caller: &caller,
                 secret: &secret,
                 servers: &[],
-                umask: 0,
+                making: Making::default(),
             };
             attribute::begin_truncate(txn, &context, &place, size, opened)
         })?;

@@ -141,7 +141,7 @@ pub fn inherit(
         return Ok(None);
     }
     if parent.inode.mode & HAS_DEFAULT_ACL == 0 {
-        *mode &= !(context.umask & 0o777);
+        *mode &= !(context.making.umask & 0o777);
         return Ok(None);
     }
     let default = stored(txn, parent.id, List::Default)?;

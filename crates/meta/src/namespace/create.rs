@@ -7,7 +7,7 @@ use super::{
 use crate::failure::{Errno, Failure};
 use crate::record::{Body, Inode};
 use crate::txn::Txn;
-use trireme_proto::message::meta::{Kind, Node, PATH_LIMIT, Place};
+use trireme_proto::message::meta::{Kind, LayoutWish, Node, PATH_LIMIT, Place};
 
 /// Most names of one inode, as on ext4.
 pub const LINK_LIMIT: u32 = 65_000;
@@ -98,7 +98,10 @@ pub(super) fn make_nameless(
     }
     let (kind, body, size, rdev) = match node {
         Node::File(wish) => {
-            let wish = layout::merge(wish, inherited);
+            let mut wish = layout::merge(wish, inherited);
+            if context.making.whole && wish == LayoutWish::default() {
+                wish.count = Some(1);
+            }
             let layout = layout::choose(&wish, context.servers, id)?;
             (Kind::File, Body::File(layout), 0, 0)
         }

@@ -117,12 +117,14 @@ pub enum Seek {
 pub const NO_DATA: u64 = u64::MAX;
 
 /// Reply to `SPACE`: bytes over all disks of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// All.
     pub total: u64,
     /// Free for this user.
     pub free: u64,
+    /// Names of these disks, which nobody else's have: a server that is on the same one tells the same.
+    pub disks: Vec<String>,
 }
 
 /// Reply to `LIST`: numbers greater than the request's `file`, ascending; empty at the end.

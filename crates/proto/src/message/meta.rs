@@ -107,6 +107,16 @@ pub struct LockRange {
     pub pid: u32,
 }
 
+/// What holds for all that a process makes, unless the directory says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Making {
+    /// Permission bits that are masked out of modes, unless the directory has a default access control
+    /// list: that takes the umask's place.
+    pub umask: u32,
+    /// A file is on one server, unless the directory hands a layout down.
+    pub whole: bool,
+}
+
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -119,9 +129,8 @@ pub struct Call {
     /// The answer may come before the change is safe from a power cut (never before it is safe from
     /// the manager's death): a mount's calls, which promise no more until `fsync`.
     pub soft: bool,
-    /// Permission bits that are masked out of the mode of what the call makes, unless the directory has
-    /// a default access control list: that takes the umask's place.
-    pub umask: u32,
+    /// How what the call makes is made.
+    pub making: Making,
     /// What.
     pub request: Request,
 }
@@ -154,7 +163,7 @@ pub enum Request {
     Create {
         /// Where.
         place: Place,
-        /// Mode bits, [`Call::umask`] not applied.
+        /// Mode bits, [`Making::umask`] not applied.
         mode: u32,
         /// What.
         node: Node,

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use trireme_net::{Deadline, Endpoint, Identity, NetError, Pool};
-use trireme_proto::message::meta::{Call, Request, Response, ServerInfo};
+use trireme_proto::message::meta::{Call, Making, Request, Response, ServerInfo};
 use trireme_proto::{Key, Op};
 
 /// How often: a manager that restarted knows all servers again within this time.
@@ -87,7 +87,7 @@ fn register(pool: &Pool, server: &ServerInfo, deadline: Deadline) -> Result<(), 
         &Call {
             serial: 0,
             soft: false,
-            umask: 0,
+            making: Making::default(),
             caller: None,
             request,
         },

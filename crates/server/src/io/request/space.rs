@@ -17,6 +17,7 @@ pub fn run(call: &Call<'_>, link: &mut Link) -> Result<io::Result<()>, Refusal> 
         &Space {
             total: space.total,
             free: space.free,
+            disks: call.shared.store.disk_names().map_err(refusal)?,
         },
     ))
 }
