@@ -60,7 +60,7 @@ fn what_was_written_is_found_in_the_kernels_cache() {
     let Some(mut sea) = sea("what_was_written_is_found_in_the_kernels_cache", 3) else {
         return;
     };
-    let place = sea.mount(&[]);
+    let place = sea.mount(&["--striped"]);
     let path = place.join("file");
     let bytes = noise(16 * MIB + 77, 1);
     let mut file = File::create(&path).unwrap();
@@ -118,7 +118,7 @@ impl Drop for Busy {
 fn who_opens_at_once_and_runs_late_takes_nothing_from_the_cache() {
     let test = "who_opens_at_once_and_runs_late_takes_nothing_from_the_cache";
     let Some(mut sea) = sea(test, 2) else { return };
-    let place = sea.mount(&[]);
+    let place = sea.mount(&["--striped"]);
     let length = 8 * MIB;
     let mut processor = CpuSet::new();
     processor.set(rustix::thread::sched_getcpu());
@@ -192,7 +192,7 @@ fn what_is_put_into_the_cache_is_never_old() {
     let Some(mut sea) = sea("what_is_put_into_the_cache_is_never_old", 2) else {
         return;
     };
-    let (a, b) = (sea.mount(&[]), sea.mount(&[]));
+    let (a, b) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let mut random = Random::new(support::seed());
     for round in 0..120 {
         let (here, there) = (a.join("file"), b.join("file"));
@@ -226,7 +226,7 @@ fn what_is_put_into_the_cache_is_never_old() {
 fn who_has_a_file_open_sees_what_others_closed_after_a_while() {
     let test = "who_has_a_file_open_sees_what_others_closed_after_a_while";
     let Some(mut sea) = sea(test, 2) else { return };
-    let (a, b) = (sea.mount(&[]), sea.mount(&[]));
+    let (a, b) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let mut bytes = [0; 5];
     std::fs::write(a.join("file"), "first").unwrap();
     let reader = File::open(b.join("file")).unwrap();
@@ -269,7 +269,7 @@ fn finds(program: &mut Command, expected: &[u8]) {
 fn programs_that_read_much_at_a_time_read_past_the_kernels_cache() {
     let test = "programs_that_read_much_at_a_time_read_past_the_kernels_cache";
     let Some(mut sea) = sea(test, 3) else { return };
-    let (there, here) = (sea.mount(&[]), sea.mount(&[]));
+    let (there, here) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let names = ["first", "second", "third", "fourth", "fifth"];
     let mut bytes = strange_files(&there, &names);
     let paths: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
@@ -302,7 +302,7 @@ fn programs_that_read_much_at_a_time_read_past_the_kernels_cache() {
 fn how_programs_write_and_read_short_files_tells_how_they_read_long_ones() {
     let test = "how_programs_write_and_read_short_files_tells_how_they_read_long_ones";
     let Some(mut sea) = sea(test, 3) else { return };
-    let (there, here) = (sea.mount(&[]), sea.mount(&[]));
+    let (there, here) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let bytes = strange_files(&there, &["first", "second"]);
     let short = noise(3 * MIB, 9);
     std::fs::write(there.join("short"), &short).unwrap();
@@ -323,7 +323,7 @@ fn how_programs_write_and_read_short_files_tells_how_they_read_long_ones() {
 fn what_is_read_past_the_cache_can_be_mapped_and_is_fresh() {
     let test = "what_is_read_past_the_cache_can_be_mapped_and_is_fresh";
     let Some(mut sea) = sea(test, 2) else { return };
-    let (there, here) = (sea.mount(&[]), sea.mount(&[]));
+    let (there, here) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let bytes = strange_files(&there, &["first", "second"]);
     // This program reads all at once, so the second file is read past the cache.
     assert!(std::fs::read(here.join("first")).unwrap() == bytes[0]);

@@ -48,7 +48,7 @@ pub use cluster::{Cluster, ServerStatus};
 pub use collective::{Collective, Method, Report, ServerReport};
 pub use descriptor::Descriptor;
 pub use error::Error;
-pub use file::{File, Then, Times};
+pub use file::{Announcement, File, Then, Times};
 pub use group::Group;
 pub use memory::SharedBuffer;
 pub use namespace::Namespace;

@@ -33,7 +33,7 @@ use trireme_proto::message::meta::{self, Caller, Place, ROOT, Response, Time};
 
 use crate::Options;
 use crate::kernel::abi::{InHeader, init, op};
-use crate::kernel::{FileSystem, Notifier, Reply, Request};
+use crate::kernel::{FileSystem, Notifier, Reply, Request, times_tell_all};
 use handle::Handles;
 use lock::Waiters;
 use node::Nodes;
@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     direct_maps: OnceLock<bool>,
     /// The kernel takes files of this host to read by itself.
     passes: OnceLock<bool>,
+    /// And to write.
+    passes_writes: OnceLock<bool>,
     /// New files are on one server each.
     whole: OnceLock<bool>,
     space: attribute::SpaceCache,
@@ -99,6 +101,7 @@ impl Fs {
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
             passes: OnceLock::new(),
+            passes_writes: OnceLock::new(),
             whole: OnceLock::new(),
             space: attribute::SpaceCache::default(),
             over: std::sync::atomic::AtomicBool::new(false),
@@ -120,6 +123,7 @@ impl Fs {
         let inner = &self.inner;
         let passes = inner.notifier.get().is_some_and(Notifier::takes_files);
         let _ = inner.passes.set(passes);
+        let _ = inner.passes_writes.set(passes && times_tell_all());
         let whole = passes && !striped && inner.cluster.is_on_one_disk_here();
         let _ = inner.whole.set(whole);
     }

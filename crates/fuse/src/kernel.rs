@@ -18,7 +18,7 @@ mod watch;
 mod working;
 
 pub use abort::AbortSwitch;
-pub use backing::Backing;
+pub use backing::{Backing, times_tell_all};
 pub use device::{Device, MountOptions, READ_AHEAD, remount, set_read_ahead, unmount};
 pub use permit::Permit;
 pub use request::{Notifier, Reply, Request, split_name};

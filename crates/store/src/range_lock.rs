@@ -2,8 +2,15 @@
 //!
 //! The kernel keeps them, so that they end with whoever has them. They belong to an opening, so two
 //! threads that share one must not lock overlapping ranges.
+//!
+//! Whoever writes and cannot lock each range, because the kernel writes in their place, announces that: they
+//! have a byte of their own behind the end of all files locked meanwhile.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Where those bytes begin, and how many there are. No subfile reaches here.
+const ANNOUNCED: u64 = 1 << 62;
+const ANNOUNCERS: u64 = 1 << 61;
 
 /// A range that nobody else writes; until it is dropped.
 #[derive(Debug)]
@@ -21,6 +28,47 @@ pub fn try_lock<F: AsFd>(file: &F, start: u64, length: u64) -> Option<RangeLock<
         start,
         length,
     })
+}
+
+/// A range that nobody else writes, and nobody has announced to write anything: who has it may read it, change it
+/// and write it back.
+#[derive(Debug)]
+pub struct Alone<'a> {
+    _range: RangeLock<'a>,
+    _announced: RangeLock<'a>,
+}
+
+/// Locks a range against all who write in any way; `None` when somebody may.
+pub fn try_lock_alone<F: AsFd>(file: &F, start: u64, length: u64) -> Option<Alone<'_>> {
+    let range = try_lock(file, start, length)?;
+    Some(Alone {
+        _range: range,
+        _announced: try_lock(file, ANNOUNCED, ANNOUNCERS)?,
+    })
+}
+
+/// Its owner writes without locking what is written; until it is dropped.
+#[derive(Debug)]
+pub struct Announcement {
+    file: OwnedFd,
+    start: u64,
+}
+
+/// Announces writes through a file, which is open for writing, under a number that should be nobody else's; gives it
+/// back when it is, or when somebody is just changing a part of it alone.
+pub fn announce(file: OwnedFd, number: u64) -> Result<Announcement, OwnedFd> {
+    let start = ANNOUNCED + number % ANNOUNCERS;
+    if set(file.as_fd(), libc::F_WRLCK, start, 1) {
+        Ok(Announcement { file, start })
+    } else {
+        Err(file)
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        set(self.file.as_fd(), libc::F_UNLCK, self.start, 1);
+    }
 }
 
 impl Drop for RangeLock<'_> {

@@ -155,7 +155,7 @@ impl Subfile {
     /// writer in between. Bytes beyond the subfile's end are zero before.
     ///
     /// False, with nothing done, while somebody writes there whom the subfile is [lent](Subfile::lend)
-    /// to: then the bytes must be written one run after the other.
+    /// to, or may: then the bytes must be written one run after the other.
     pub fn change_at(
         &self,
         window: &mut [u8],
@@ -164,7 +164,7 @@ impl Subfile {
     ) -> Result<bool, StoreError> {
         let _alone = self.change.write().expect("no panic under this lock");
         let length = window.len() as u64;
-        let Some(_nobody_else) = range_lock::try_lock(self.file(), offset, length) else {
+        let Some(_nobody_else) = range_lock::try_lock_alone(self.file(), offset, length) else {
             return Ok(false);
         };
         let got = self.read_at(window, offset)?;
@@ -228,7 +228,8 @@ impl Subfile {
     /// The subfile opened once more, for somebody else to read it or to write it; `None` where the page
     /// cache is not used, or where somebody wants to hear of every write.
     ///
-    /// A writer locks what it writes ([`range_lock`](crate::range_lock)), and need not wait for anything.
+    /// A writer locks what it writes, or announces that it writes ([`range_lock`](crate::range_lock)), and need not
+    /// wait for anything.
     pub fn lend(&self, write: bool) -> Result<Option<File>, StoreError> {
         if self.handle.is_direct() || (write && self.options.probe.is_some()) {
             return Ok(None);

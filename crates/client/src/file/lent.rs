@@ -302,25 +302,37 @@ impl Lent {
         }
     }
 
-    /// The only subfile of a file that has one, if its server lends it.
+    /// The only subfile of a file that has one, if its server lends it; for writing it is made if need be.
     pub fn whole(&self, file: &Inner, deadline: Deadline) -> Option<OwnedFd> {
         let ([slot], [pool]) = (&*self.slots, &*file.servers) else {
             return None;
         };
-        let lent = || slot.loan(pool)?.file.try_clone().ok();
-        if slot.is_unasked() {
-            self.ask_for(file, 0, deadline);
+        let lent = || slot.loan(pool);
+        let loan = lent().or_else(|| {
+            if slot.is_unasked() {
+                let wish = if self.write { Wish::Make } else { Wish::Read };
+                self.ask(file, 0, wish, deadline);
+            }
+            lent()
+        })?;
+        if self.write {
+            file.heard(0, loan.incarnation);
         }
-        lent()
+        loan.file.try_clone().ok()
     }
 
     fn ask_for(&self, file: &Inner, server: usize, deadline: Deadline) {
+        let wish = if self.write { Wish::Write } else { Wish::Read };
+        self.ask(file, server, wish, deadline);
+    }
+
+    fn ask(&self, file: &Inner, server: usize, wish: Wish, deadline: Deadline) {
         let slot = &self.slots[server];
         let Some(place) = Place::take() else {
             slot.set(State::Unasked);
             return;
         };
-        match ask(file, server, self.write, place, deadline) {
+        match ask(file, server, wish, place, deadline) {
             Ok(Some(loan)) => {
                 slot.set(State::Here(Arc::new(loan)));
                 self.any.store(true, Ordering::Relaxed);
@@ -348,8 +360,11 @@ fn all<T: Sync>(parts: &[T], shared: bool, act: impl Fn(&T) -> bool + Sync) -> b
     well.into_inner() == parts.len()
 }
 
-/// Bytes from `place` to the end of its stripe unit.
+/// Bytes from `place` to the end of its stripe unit; without end where there is one server.
 fn unit_at(file: &Inner, place: u64) -> u64 {
+    if file.layout.servers.len() == 1 {
+        return u64::MAX;
+    }
     file.layout.unit - place % file.layout.unit
 }
 
@@ -364,13 +379,23 @@ fn add<T: Piece>(parts: &mut [(u64, Vec<T>)], file: &Inner, place: u64, slice: T
     part.1.push(slice);
 }
 
+/// What to be lent a subfile for, as `LEND` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Read = 0,
+    Write = 1,
+    /// To write, and made if there is none.
+    Make = 2,
+}
+
 fn ask(
     file: &Inner,
     server: usize,
-    write: bool,
+    wish: Wish,
     place: Place,
     deadline: Deadline,
 ) -> Result<Option<Loan>, NetError> {
+    let write = wish != Wish::Read;
     if write && !may_write_any_size() {
         return Ok(None);
     }
@@ -379,7 +404,7 @@ fn ask(
         lease.give_back();
         return Ok(None);
     }
-    let asked = lease.call_for_descriptor(&mut file.header(Op::LEND, 0, write.into()), deadline);
+    let asked = lease.call_for_descriptor(&mut file.header(Op::LEND, 0, wish as u64), deadline);
     let (incarnation, generation) = (lease.incarnation(), lease.generation());
     match &asked {
         Ok(_) | Err(NetError::Refused { .. }) => lease.give_back(),

@@ -65,6 +65,7 @@ impl Inner {
 
     /// The same, but pages of what the file was before stay: the caller must drop them.
     pub(super) fn complete_but_pages(&self, entry: &mut Entry) -> Outcome<Option<Outdated>> {
+        self.hear_of_passed(entry.attr.inode);
         self.ask_servers(entry)?;
         let outdated = self.outdates_pages(&entry.attr);
         self.nodes.overlay(&mut entry.attr);
@@ -75,6 +76,9 @@ impl Inner {
     pub(super) fn ask_servers(&self, entry: &mut Entry) -> Outcome<()> {
         if (!entry.attr.settled || entry.attr.sparse) && entry.attr.kind == Kind::File {
             let inode = entry.attr.inode;
+            if self.complete_passed(&mut entry.attr) {
+                return Ok(());
+            }
             self.nodes.behind(inode).drain();
             let known = self.nodes.with(inode, |node| node.grant).flatten();
             let grant = if let Some(grant) = known {
@@ -224,6 +228,7 @@ impl Inner {
         let has = |bit| what.valid & bit != 0;
         let mut result = None;
         self.nodes.behind(inode).drain();
+        self.hear_of_passed(inode);
         if has(set::SIZE) {
             result = Some(self.truncate(request, &what)?);
         }
@@ -321,8 +326,14 @@ impl Inner {
         let entry = namespace
             .truncate(Place::inode(inode), what.size, open)
             .map_err(|error| errno(&error))?;
-        for writer in self.handles.writers(inode) {
-            writer.file.was_cut(what.size);
+        let passed = self.nodes.with(inode, |node| node.passed.clone());
+        let passed = passed.flatten();
+        {
+            // Who has just seen how long it was says so before this.
+            let _seen = passed.as_ref().map(|passed| passed.seen());
+            for writer in self.handles.writers(inode) {
+                writer.file.was_cut(what.size);
+            }
         }
         self.nodes.with(inode, |node| {
             node.reach = what.size;
@@ -335,6 +346,7 @@ impl Inner {
 
     /// Reports what openings of this mount wrote to a file.
     pub(super) fn report_writes(&self, inode: u64) -> Outcome<()> {
+        self.hear_of_passed(inode);
         let times = self.nodes.times(inode);
         for writer in self.handles.writers(inode) {
             if writer.file.has_news() {
@@ -369,12 +381,16 @@ impl Inner {
         let status = self.cluster.status();
         let status = status.map_err(|error| library_errno(&error))?;
         let (mut total, mut free) = (0, 0);
-        for (all, left) in status
-            .iter()
-            .filter_map(|server| server.space.as_ref().ok())
-        {
-            total += all;
-            free += left;
+        let mut seen: Vec<&[String]> = Vec::new();
+        for server in &status {
+            // A disk that servers share is there once.
+            if let Ok((all, left)) = &server.space
+                && !seen.contains(&&*server.disks)
+            {
+                seen.push(&server.disks);
+                total += all;
+                free += left;
+            }
         }
         let block = u64::from(BLOCK);
         // Inodes take no space of their own that could run out before the disks do.

@@ -155,6 +155,22 @@ impl Inner {
         }
     }
 
+    /// Whoever opens a file finds its end, which the kernel may have been told when it was another one: pages that
+    /// go take that with them, but there may be none.
+    pub(super) fn renew_attributes(&self, inode: u64) {
+        if self.ttl.is_zero() {
+            return;
+        }
+        let changed = self.nodes.with(inode, |node| {
+            let now = version(&node.attr);
+            let before = node.shown.replace(now);
+            before.is_some_and(|before| before != now || !node.attr.settled)
+        });
+        if let (Some(true), Some(notifier)) = (changed, self.notifier.get()) {
+            notifier.forget_attributes(inode);
+        }
+    }
+
     /// The kernel is about to be told attributes that it asked for by themselves. Gives pages that must go when
     /// it has been.
     pub(super) fn drop_before_answer(&self, old: Outdated, size: u64) -> Option<Outdated> {

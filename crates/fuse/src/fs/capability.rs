@@ -19,6 +19,12 @@ impl Inner {
         Ok(())
     }
 
+    /// A file is open for writing here and had no capabilities when it was opened; nobody here gave it any since.
+    pub(super) fn has_lost_capability(&self, inode: u64) -> bool {
+        self.nodes.with(inode, |node| node.capability) == Some(false)
+            && !self.handles.writers(inode).is_empty()
+    }
+
     /// Somebody here gave a file capabilities.
     pub(super) fn note_capability(&self, inode: u64) {
         self.nodes.with(inode, |node| node.capability = true);

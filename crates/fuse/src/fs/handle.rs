@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use trireme::File;
+use trireme::{Announcement, File};
 use trireme_proto::message::meta::DirEntry;
 
 use super::behind::{Behind, Heard};
@@ -30,6 +30,8 @@ pub(super) struct Handle {
     pub pages: bool,
     /// The kernel reads it by itself, and maps what it reads.
     pub passed: bool,
+    /// The kernel may write to it by itself, too, if only by a map.
+    pub announced: Option<Announcement>,
     /// How it is read.
     pub reading: Reading,
     /// Reading leaves the access time alone.

@@ -89,7 +89,7 @@ impl Inner {
         let reading = self.reading(&request.header, &file, what.flags);
         let passed = self.pass(inode, &file, what.flags);
         let uid = request.header.uid;
-        Ok(self.keep(inode, file, what.flags, uid, reading, passed))
+        self.keep(inode, file, what.flags, uid, reading, passed)
     }
 
     /// Whether the only name of a file means it still, now that it was changed at `ctime`. The kernel could
@@ -148,7 +148,7 @@ impl Inner {
         uid: u32,
         reading: Reading,
         passed: Option<Arc<Passed>>,
-    ) -> OpenOut {
+    ) -> Outcome<OpenOut> {
         let access = access(flags);
         let append = flags as i32 & libc::O_APPEND != 0;
         let asks_direct = flags as i32 & libc::O_DIRECT != 0;
@@ -163,6 +163,14 @@ impl Inner {
             passed
         });
         let passed = passed.flatten();
+        let announced = match &passed {
+            Some(_) => self.announce(&file, flags).inspect_err(|_| {
+                self.nodes.with(inode, |node| node.opens -= 1);
+                self.end_passing(inode);
+            })?,
+            None => None,
+        };
+        let by_itself = announced.is_some() && self.passes_writes(flags);
         let reading = if passed.is_some() {
             Reading::default()
         } else {
@@ -178,9 +186,10 @@ impl Inner {
             open_flags |= abi::open::PASSTHROUGH;
         }
         // Of what is passed on, these come here all the same.
-        if direct && (passed.is_none() || access.write || asks_direct) {
+        if direct && (passed.is_none() || (access.write && !by_itself) || asks_direct) {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
+        self.renew_attributes(inode);
         let (grant, capability) = (file.grant(), file.had_capability());
         // Who reads past the cache may map the file, too, or splice from it: that goes through pages.
         let pages = !direct || reading.past_cache;
@@ -233,6 +242,7 @@ impl Inner {
             direct,
             pages,
             passed: passed.is_some(),
+            announced,
             reading,
             no_atime: flags as i32 & libc::O_NOATIME != 0,
             locked: AtomicBool::new(false),
@@ -244,16 +254,28 @@ impl Inner {
         if ends_refill {
             self.stop_refill(inode);
         }
-        OpenOut {
+        Ok(OpenOut {
             fh,
             open_flags,
             backing_id: passed.map_or(0, |passed| passed.number()),
-        }
+        })
     }
 
-    /// The same for a file that has no bytes to read yet.
-    pub(super) fn keep_new(&self, inode: u64, file: File, flags: u32, uid: u32) -> OpenOut {
-        self.keep(inode, file, flags, uid, Reading::default(), None)
+    /// The same for a file that was `made` just now, or found instead.
+    pub(super) fn keep_new(
+        &self,
+        inode: u64,
+        file: File,
+        flags: u32,
+        uid: u32,
+        made: bool,
+    ) -> Outcome<OpenOut> {
+        let passed = if made {
+            self.pass_new(&file, flags)
+        } else {
+            self.pass(inode, &file, flags)
+        };
+        self.keep(inode, file, flags, uid, Reading::default(), passed)
     }
 
     pub(super) fn create(&self, request: &Request<'_>, reply: Reply) {
@@ -303,7 +325,8 @@ impl Inner {
             entry = self.entry_of(inode)?;
         }
         let told = self.tell(entry, Some((request.header.nodeid, name)))?;
-        let out = self.keep_new(inode, file, what.flags, request.header.uid);
+        let out = self.keep_new(inode, file, what.flags, request.header.uid, created);
+        let out = out.inspect_err(|_| self.nodes.forget(inode, 1))?;
         Ok((told, out))
     }
 
@@ -334,7 +357,7 @@ impl Inner {
             let handle = self.handles.file(what.fh)?;
             handle.behind.drain();
             if handle.passed {
-                self.hear_of_passed(handle.inode);
+                self.hear_of_passed_from(handle.inode, Some(&handle));
             }
             let written = if handle.write {
                 handle.behind.hint(&handle.heard)
@@ -362,7 +385,9 @@ impl Inner {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
-        let mut resting = resting.filter(|_| handle.later.load(Ordering::SeqCst) == 0);
+        // Of the next write through what is passed on nobody tells beforehand.
+        let rests = handle.announced.is_none() && handle.later.load(Ordering::SeqCst) == 0;
+        let mut resting = resting.filter(|_| rests);
         let times = self.nodes.times(handle.inode);
         let attr = handle.file.report_at(times, resting.is_some());
         let attr = attr.map_err(|error| library_errno(&error))?;
@@ -407,7 +432,7 @@ impl Inner {
         let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
         let passed = handle.passed;
         if passed {
-            self.hear_of_passed(inode);
+            self.hear_of_passed_from(inode, Some(&handle));
         }
         let read_past = handle.reading.past_cache;
         if let Err(errno) = self.settle(&handle) {

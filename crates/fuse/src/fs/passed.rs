@@ -1,28 +1,32 @@
-//! Files that the kernel reads by itself: long ones that are whole on one server of this host, and that nobody
-//! has open here but those who read them. It is given the local file that they are in (passthrough), and from
-//! then on no read, no map and no `sendfile` of theirs comes to this process: they are what they are locally.
+//! Files that the kernel reads and writes by itself: those that are whole on one server of this host, long ones
+//! for who only reads them. It is given the local file that they are in (passthrough), and from then on no read, no
+//! write, no map and no `sendfile` of theirs comes to this process: they are what they are locally.
 //!
-//! The kernel has it one way or the other for all openings of a file at a time. Who opens it for writing while it
-//! is passed on writes by this process as ever, and maps the local file.
+//! The kernel has it one way or the other for all openings of a file at a time. Who appends, or wants each write to
+//! be durable or past all caches, writes by this process also while the file is passed on, and maps the local file.
 //!
-//! What is read and written so is seen by the local file's times alone.
+//! What is read and written so is seen by the local file's times and size alone.
 
 use std::fs::File as LocalFile;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{StatVfsMountFlags, Timespec, Timestamps, UTIME_OMIT};
-use trireme::File;
-use trireme_proto::message::meta::Time;
+use trireme::{Announcement, File};
+use trireme_proto::message::meta::{Attr, Time};
 
+use super::handle::Handle;
 use super::open::access;
-use super::{Inner, now};
+use super::{Inner, Outcome, now};
 use crate::kernel::{Backing, waiting_for_kernel};
 
 /// Less is read in no time, and asking for the local file takes some.
 const LEAST: u64 = 1 << 20;
+
+/// What files take of disks is counted in these.
+const BLOCK: u64 = 4096;
 
 /// How long to wait for the news that who closed the file a moment ago has closed it, and how often to look.
 const LEAVING: Duration = Duration::from_millis(10);
@@ -40,9 +44,13 @@ pub(super) struct Passed {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+pub(super) struct Seen {
     read: Time,
     written: Time,
+    size: u64,
+    /// There is less of it on the disk than that.
+    sparse: bool,
+    stored: u64,
 }
 
 impl Seen {
@@ -52,9 +60,14 @@ impl Seen {
             seconds,
             nanos: nanos as u32,
         };
+        let (size, stored) = (data.size(), data.blocks() * 512);
         Ok(Seen {
             read: time(data.atime(), data.atime_nsec()),
             written: time(data.mtime(), data.mtime_nsec()),
+            size,
+            // Some disks keep what is this short elsewhere than in blocks.
+            sparse: size > BLOCK && stored + BLOCK <= size.next_multiple_of(BLOCK),
+            stored,
         })
     }
 }
@@ -65,16 +78,16 @@ impl Passed {
         self.backing.number
     }
 
-    /// When it was last read and written since somebody last asked, if it was.
-    fn news(&self) -> (Option<Time>, Option<Time>) {
-        let Ok(now) = Seen::of(&self.local) else {
-            return (None, None);
-        };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *seen, now);
-        let read = self.tells_reads && now.read > before.read;
-        let written = now.written > before.written;
-        (read.then_some(now.read), written.then_some(now.written))
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was done to it until now is of no interest any more.
+    fn forget_news(&self) {
+        let mut seen = self.seen();
+        if let Ok(now) = Seen::of(&self.local) {
+            *seen = now;
+        }
     }
 
     /// Has the next read show, though the disk may think that it has been read recently enough: it does not know
@@ -93,8 +106,17 @@ impl Passed {
         if let Err(error) = rustix::fs::futimens(&self.local, &never) {
             tracing::debug!("access times of a file that is passed on: {error}");
         }
-        self.news();
+        let mut seen = self.seen();
+        if let Ok(now) = Seen::of(&self.local) {
+            seen.read = now.read;
+        }
     }
+}
+
+/// Whether an opening writes, and there is nothing to it that has to come here.
+fn writes_plainly(flags: u32) -> bool {
+    const OTHERWISE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC;
+    access(flags).write && flags as i32 & OTHERWISE == 0
 }
 
 impl Inner {
@@ -108,38 +130,32 @@ impl Inner {
         self.passes() && file.is_whole()
     }
 
-    /// For an opening: what the kernel may read in its place, if the others agree.
+    /// Whether the kernel may write to a file by itself, through an opening like this.
+    pub(super) fn passes_writes(&self, flags: u32) -> bool {
+        self.passes_writes.get() == Some(&true) && writes_plainly(flags)
+    }
+
+    /// For an opening: what the kernel may read and write in its place, if the others agree.
     pub(super) fn pass(&self, inode: u64, file: &File, flags: u32) -> Option<Arc<Passed>> {
-        let only_reads =
-            !access(flags).write && flags as i32 & (libc::O_DIRECT | libc::O_TRUNC) == 0;
-        if !only_reads || !self.might_pass(file) {
+        let writes = self.passes_writes(flags);
+        let reads = !access(flags).write && flags as i32 & libc::O_DIRECT == 0;
+        if !(writes || reads) || !self.might_pass(file) {
             return None;
         }
         let size = self.nodes.with(inode, |node| {
-            let wanted = node.passed.is_none() && node.attr.settled && node.attr.size >= LEAST;
+            let long = writes || node.attr.size >= LEAST;
+            let wanted = node.passed.is_none() && node.attr.settled && long && !node.capability;
             wanted.then_some(node.attr.size)
         });
         let size = size.flatten()?;
         if !self.is_left_alone(inode) {
             return None;
         }
-        let local = LocalFile::from(file.whole_here()?);
+        let passed = self.back(file, writes)?;
         // What lies behind its end are zeros, of which the local file knows nothing.
-        if local.metadata().ok()?.len() != size {
+        if passed.seen().size != size {
             return None;
         }
-        let disk = rustix::fs::fstatvfs(&local).ok()?;
-        let notifier = self.notifier.get()?;
-        let backing = notifier.back(local.as_fd());
-        let backing = backing
-            .inspect_err(|error| tracing::debug!("file {inode} is not passed on: {error}"))
-            .ok()?;
-        let passed = Passed {
-            backing,
-            seen: Mutex::new(Seen::of(&local).ok()?),
-            local,
-            tells_reads: !disk.f_flag.contains(StatVfsMountFlags::NOATIME),
-        };
         if !self.no_atime && flags as i32 & libc::O_NOATIME == 0 {
             if !passed.tells_reads {
                 // The best that can be told.
@@ -149,6 +165,42 @@ impl Inner {
             }
         }
         Some(Arc::new(passed))
+    }
+
+    /// The same for a file that was made just now.
+    pub(super) fn pass_new(&self, file: &File, flags: u32) -> Option<Arc<Passed>> {
+        let wanted = self.passes_writes(flags) && self.might_pass(file);
+        wanted.then(|| self.back(file, true))?.map(Arc::new)
+    }
+
+    fn back(&self, file: &File, writes: bool) -> Option<Passed> {
+        let local = LocalFile::from(file.whole_here(writes)?);
+        let disk = rustix::fs::fstatvfs(&local).ok()?;
+        let notifier = self.notifier.get()?;
+        let backing = notifier.back(local.as_fd());
+        let backing = backing
+            .inspect_err(|error| tracing::debug!("file {} is not passed on: {error}", file.inode()))
+            .ok()?;
+        Some(Passed {
+            backing,
+            seen: Mutex::new(Seen::of(&local).ok()?),
+            local,
+            tells_reads: !disk.f_flag.contains(StatVfsMountFlags::NOATIME),
+        })
+    }
+
+    /// For an opening of a file that is passed on: what tells the servers that the kernel may write to it, by
+    /// `write` or by a map. `None` if it only reads, or if its writes all come here.
+    pub(super) fn announce(&self, file: &File, flags: u32) -> Outcome<Option<Announcement>> {
+        let access = access(flags);
+        if !access.write {
+            return Ok(None);
+        }
+        match file.announce() {
+            // It may be mapped, of which nobody is asked.
+            None if access.read => Err(libc::EIO),
+            announcement => Ok(announcement),
+        }
     }
 
     /// Whether nobody here has a file open; those who have just closed it get the time to be gone.
@@ -169,31 +221,76 @@ impl Inner {
 
     /// Takes note of what was done to a file that is passed on.
     pub(super) fn hear_of_passed(&self, inode: u64) {
+        self.hear_of_passed_from(inode, None);
+    }
+
+    /// The same; `writer` may be no opening of it any more.
+    pub(super) fn hear_of_passed_from(&self, inode: u64, writer: Option<&Handle>) {
         let passed = self.nodes.with(inode, |node| node.passed.clone());
         let Some(passed) = passed.flatten() else {
             return;
         };
-        let (read, written) = passed.news();
-        if let Some(when) = read.filter(|_| !self.no_atime) {
-            self.nodes.accessed(inode, when);
+        // Who finds no news must find that it was taken note of, too.
+        let mut seen = passed.seen();
+        let Ok(now) = Seen::of(&passed.local) else {
+            return;
+        };
+        let before = std::mem::replace(&mut *seen, now);
+        if passed.tells_reads && now.read > before.read && !self.no_atime {
+            self.nodes.accessed(inode, now.read);
         }
-        let Some(when) = written else { return };
+        if (now.written, now.size) == (before.written, before.size) {
+            return;
+        }
         // Whoever else writes tells of it by itself.
-        let mut writers = self.handles.writers(inode).into_iter();
-        if let Some(mapper) = writers.find(|handle| handle.maps) {
-            mapper.file.was_written_here();
-            self.nodes.with(inode, |node| {
-                node.written = Some(node.written.map_or(when, |last| last.max(when)));
-                node.times_set = false;
-            });
+        let others = self.handles.writers(inode);
+        let mut writers = writer
+            .into_iter()
+            .chain(others.iter().map(|handle| &**handle));
+        let Some(writer) = writers.find(|handle| handle.announced.is_some()) else {
+            return;
+        };
+        writer.file.was_written_here(now.size);
+        if now.sparse && let Err(error) = writer.file.becomes_sparse() {
+            tracing::debug!("the space of file {inode} is shown too large: {error}");
         }
+        self.nodes.with(inode, |node| {
+            // The local clock is a coarse one: a write is later than what was known before it.
+            let when = if now.written > node.attr.ctime {
+                now.written
+            } else {
+                super::now()
+            };
+            node.written = Some(node.written.map_or(when, |last| last.max(when)));
+            node.times_set = false;
+        });
+    }
+
+    /// Size and space of a file that is passed on, which need not be asked for.
+    pub(super) fn complete_passed(&self, attr: &mut Attr) -> bool {
+        let passed = self.nodes.with(attr.inode, |node| node.passed.clone());
+        let Some(now) = passed
+            .flatten()
+            .and_then(|passed| Seen::of(&passed.local).ok())
+        else {
+            return false;
+        };
+        attr.stored = now.stored;
+        if !attr.settled {
+            attr.size = now.size;
+            // By somebody else, of whom the manager has not heard yet.
+            if now.written > attr.ctime {
+                (attr.mtime, attr.ctime) = (now.written, now.written);
+            }
+        }
+        true
     }
 
     /// The times of a file were set: what happened to it before is of no interest any more.
     pub(super) fn times_were_set(&self, inode: u64) {
         let passed = self.nodes.with(inode, |node| node.passed.clone());
         if let Some(passed) = passed.flatten() {
-            passed.news();
+            passed.forget_news();
             if self.nodes.is_access_due(inode, now()) {
                 passed.forget_reads();
             }

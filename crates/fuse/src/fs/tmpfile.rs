@@ -32,7 +32,8 @@ impl Inner {
         let inode = entry.attr.inode;
         let file = File::adopt(&self.cluster, opened).map_err(|error| library_errno(&error))?;
         let told = self.tell(entry, None)?;
-        let out = self.keep_new(inode, file, what.flags, request.header.uid);
+        let out = self.keep_new(inode, file, what.flags, request.header.uid, true);
+        let out = out.inspect_err(|_| self.nodes.forget(inode, 1))?;
         Ok((told, out))
     }
 }

@@ -14,6 +14,13 @@ impl Inner {
         let result = request.take::<GetxattrIn>().and_then(|(what, rest)| {
             let (name, _) = split_name(rest)?;
             supported(name)?;
+            // The kernel asks so before it writes by itself.
+            if name == CAPABILITY
+                && what.size == 0
+                && self.has_lost_capability(request.header.nodeid)
+            {
+                return Err(libc::ENODATA);
+            }
             let question = meta::Request::GetXattr {
                 place: Place::inode(request.header.nodeid),
                 name: name.to_vec(),

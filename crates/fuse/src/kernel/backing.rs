@@ -27,6 +27,19 @@ pub struct Backing {
     pub number: i32,
 }
 
+/// Whether whoever looks at a local file's times can tell whether it was written since the last look, however
+/// soon that was: before Linux 6.13 they moved a few times in a hundredth of a second only.
+pub fn times_tell_all() -> bool {
+    let release = rustix::system::uname();
+    is_from(&release.release().to_string_lossy(), (6, 13))
+}
+
+fn is_from(release: &str, least: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map(|word| word.parse().ok());
+    let mut next = || numbers.next().flatten().unwrap_or(0);
+    (next(), next()) >= least
+}
+
 impl Notifier {
     /// Whether the kernel takes files from this process at all: it must be able to, and this be root.
     pub fn takes_files(&self) -> bool {
@@ -69,6 +82,25 @@ impl Drop for Backing {
                 self.number,
                 io::Error::last_os_error()
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_number_by_number() {
+        for (release, from) in [
+            ("6.13.0-rc1", true),
+            ("6.13-arch", true),
+            ("7.0.1", true),
+            ("6.9.12", false),
+            ("5.19.0-generic", false),
+            ("what", false),
+        ] {
+            assert_eq!(is_from(release, (6, 13)), from, "{release}");
         }
     }
 }

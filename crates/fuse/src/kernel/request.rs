@@ -268,6 +268,16 @@ impl Notifier {
         waiting_for_kernel(tell);
     }
 
+    /// Attributes of an inode are old: the kernel asks for them again. Waits for nothing.
+    pub fn forget_attributes(&self, inode: u64) {
+        let what = abi::NotifyInvalInode {
+            ino: inode,
+            off: -1,
+            len: 0,
+        };
+        send(&self.shared, 0, abi::NOTIFY_INVAL_INODE, &[what.as_bytes()]);
+    }
+
     /// Puts bytes into the kernel's cache of an inode; false when it does not want them.
     ///
     /// Waits for pages that are being read right now, so never call it from what answers a read.

@@ -135,7 +135,11 @@ impl Lent {
     /// that is done. False when nothing was begun: then `then` hears of nothing.
     pub fn write_later(&self, file: &Arc<Inner>, buffer: &[u8], offset: u64, then: Then) -> bool {
         let fits = (SHARED..=LONGEST).contains(&buffer.len()) && file.shares(buffer.len());
-        if !fits || !PAIR.is_awake() {
+        if !fits {
+            return false;
+        }
+        if !PAIR.is_awake() {
+            PAIR.stir();
             return false;
         }
         let mut parts = self.parts();
@@ -155,7 +159,8 @@ impl Lent {
             file: file.clone(),
             aside: Aside::put(buffer),
             end: offset + buffer.len() as u64,
-            turns: turns(loans, parts, true, |ranges| ranges),
+            // Two threads would only wait for each other at a single server's file.
+            turns: turns(loans, parts, file.layout.servers.len() > 1, |ranges| ranges),
             next: AtomicUsize::new(0),
             well: AtomicUsize::new(0),
             then: Mutex::new(Some(then)),

@@ -1,5 +1,5 @@
 //! `LEND`: a client of this host gets the subfile itself, to read and write its bytes in the page
-//! cache without a word to the server.
+//! cache without a word to the server. Who is about to write a new file has it made.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,8 @@ pub fn run(
     link: &mut Link,
 ) -> Result<io::Result<()>, Refusal> {
     let header = call.header;
-    let write = header.length.get() != 0;
+    let wanted = header.length.get();
+    let (write, make) = (wanted != 0, wanted == 2);
     let need = if write { Rights::WRITE } else { Rights::READ };
     session.check(call.shared, header, need)?;
     let not_lent = |why| Refusal::new(errno::EOPNOTSUPP, why);
@@ -26,10 +27,15 @@ pub fn run(
             "files are lent to processes of the same host only",
         ));
     }
-    let Some(subfile) = session.find(call.shared, header.file.get())? else {
-        let file = header.file.get();
-        let why = format!("nothing of file {file} is stored here yet");
-        return Err(Refusal::new(errno::ENOENT, why));
+    let file = header.file.get();
+    let subfile = if make {
+        session.find_or_make(call.shared, file)?
+    } else {
+        let found = session.find(call.shared, file)?;
+        found.ok_or_else(|| {
+            let why = format!("nothing of file {file} is stored here yet");
+            Refusal::new(errno::ENOENT, why)
+        })?
     };
     match subfile.lend(write).map_err(refusal)? {
         Some(file) => Ok(link.reply_descriptor(header.reply(), file.as_fd())),

@@ -10,7 +10,7 @@ use trireme_fuse::bare::Answer;
 
 use super::bare::Bare;
 use super::gluster::Gluster;
-use super::settle::settle;
+use super::settle::{settle, warm};
 use super::{Args, Cell, median};
 
 /// The file where the library writes it.
@@ -45,6 +45,7 @@ pub fn measure(
     ways.extend(gluster.map(|gluster| Way::File(gluster.place().join("large"))));
     let mut times: [Times; 3] = Default::default();
     let (mut passed, mut limit, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+    let mut locally = Vec::new();
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
@@ -69,7 +70,7 @@ pub fn measure(
         let strange = Way::File(place.join(&LIBRARY[1..])).read(args, &mut buffer, true)?;
         ways[0].remove()?;
         let local = Way::File(source.join("large"));
-        local.write(args, &buffer)?;
+        let written = local.write(args, &buffer)?;
         // A new mount each time: nothing of the file is in the kernel's cache of it.
         let mut through = |answer| {
             let mounted = Bare::start(&source, &bare, answer)?;
@@ -80,6 +81,7 @@ pub fn measure(
         let (bytes, anything) = (through(Answer::Bytes)?, through(Answer::Anything)?);
         local.remove()?;
         if counts {
+            locally.push(written);
             passed.push(bytes);
             limit.push(anything);
             foreign.push(strange);
@@ -118,6 +120,8 @@ pub fn measure(
     let peer = "FUSE's limit: answers that nobody put anything into";
     add("read at once", peer, &mut mount.at_once, &mut limit, None);
     add("read others'", peer, &mut foreign, &mut limit, None);
+    let peer = "a local file on the same disk";
+    add("write", peer, &mut mount.write, &mut locally, None);
     let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
     add(
         "write",
@@ -164,6 +168,7 @@ impl Way<'_> {
 
     fn write(&self, args: &Args, buffer: &[u8]) -> anyhow::Result<Duration> {
         settle();
+        warm(args.size);
         let pieces = (0..args.size).step_by(args.transfer as usize).map(|at| {
             let length = args.transfer.min(args.size - at) as usize;
             (at, &buffer[..length])

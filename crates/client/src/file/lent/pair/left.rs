@@ -16,6 +16,12 @@ impl Pair {
         !self.asleep.load(Ordering::SeqCst)
     }
 
+    /// There was something to do that the second thread was not there for: it is for what follows, if that comes soon.
+    pub fn stir(&'static self) {
+        self.wake();
+        self.last.store(self.now().max(1), Ordering::Relaxed);
+    }
+
     /// Has the second thread carry out `work`, after what was left to it before. Where that cannot be it is done
     /// here and now.
     pub fn leave(&self, work: Left) {
