@@ -23,7 +23,7 @@ const PAGE: usize = 4096;
 #[test]
 fn a_crowd_can_cut_and_look_at_mapped_files() {
     let test = "a_crowd_can_cut_and_look_at_mapped_files";
-    let Some((_sea, place, other)) = two(test, &[]) else {
+    let Some((_sea, place, other)) = two(test, &["--striped"]) else {
         return;
     };
     let there = place.clone();
@@ -124,7 +124,8 @@ fn names_go_on_while_a_crowd_waits_for_a_server() {
     for script in scripts {
         let Some(mut sea) = sea(test, 2) else { return };
         let place = sea.dir("patient");
-        let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "100"]);
+        let mounted =
+            mount_support::mount(sea.local.dir(), &place, &["--timeout", "100", "--striped"]);
         let Some(mut control) = Control::of(&place) else {
             return support::skip(test, "no fusectl: a mount that hangs could not be ended");
         };

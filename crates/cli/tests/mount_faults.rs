@@ -103,7 +103,7 @@ fn a_server_that_stays_away_is_an_error_after_the_deadline() {
     let test = "a_server_that_stays_away_is_an_error_after_the_deadline";
     let Some(mut sea) = sea(test, 2) else { return };
     let place = sea.dir("slow");
-    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3"]);
+    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3", "--striped"]);
     std::fs::write(place.join("f"), vec![1; 1 << 20]).unwrap();
     sea.local.kill_server(0);
     let begin = Instant::now();
@@ -131,7 +131,7 @@ fn a_write_that_fails_after_it_was_answered_is_told_once_to_every_opening() {
     let test = "a_write_that_fails_after_it_was_answered_is_told_once_to_every_opening";
     let Some(mut sea) = sea(test, 2) else { return };
     let place = sea.dir("slow");
-    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3"]);
+    let mounted = mount_support::mount(sea.local.dir(), &place, &["--timeout", "3", "--striped"]);
     let open = |name: &str| {
         let mut file = std::fs::File::create(place.join(name)).unwrap();
         file.write_all(&[1; 4096]).unwrap();
@@ -172,7 +172,7 @@ fn who_is_killed_in_the_middle_does_not_wait_for_the_deadline() {
     let test = "who_is_killed_in_the_middle_does_not_wait_for_the_deadline";
     let Some(mut sea) = sea(test, 2) else { return };
     let patient = sea.dir("patient");
-    let other = mount_support::mount(sea.local.dir(), &patient, &["--timeout", "60"]);
+    let other = mount_support::mount(sea.local.dir(), &patient, &["--timeout", "60", "--striped"]);
     std::fs::write(patient.join("f"), vec![1; 1 << 20]).unwrap();
     sea.local.kill_server(0);
     let mut reader = Command::new("cat")
@@ -270,8 +270,8 @@ fn a_busy_mount_goes_when_told_to_and_a_killed_one_leaves_nothing_behind() {
 #[test]
 fn a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting() {
     let test = "a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting";
-    let Some(mut sea) = sea(test, 1) else { return };
-    let place = sea.mount(&[]);
+    let Some(mut sea) = sea(test, 2) else { return };
+    let place = sea.mount(&["--striped"]);
     let Some(control) = Control::of(&place) else {
         return;
     };
@@ -290,7 +290,9 @@ fn a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting() {
         map.try_sync().expect_err("nobody wrote it");
     });
     wait.recv().unwrap();
-    sea.local.kill_server(0);
+    for server in 0..2 {
+        sea.local.kill_server(server);
+    }
     go.send(()).unwrap();
     wait_until("the page is being written", || control.0.waiting() > 0);
     let path = place.join("f");
@@ -310,7 +312,9 @@ fn a_mount_that_is_killed_while_it_waits_for_itself_leaves_nobody_waiting() {
     writer.join().unwrap();
     let _ = opener.join().unwrap();
     assert!(umount(&place, &[]) || umount(&place, &["--lazy"]));
-    sea.local.restart_server(0).unwrap();
+    for server in 0..2 {
+        sea.local.restart_server(server).unwrap();
+    }
     sea.check();
 }
 

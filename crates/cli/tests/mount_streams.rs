@@ -42,7 +42,7 @@ fn what_is_being_written_is_found_by_whoever_looks() {
     let Some(mut sea) = sea("what_is_being_written_is_found_by_whoever_looks", 4) else {
         return;
     };
-    let (place, other) = (sea.mount(&[]), sea.mount(&[]));
+    let (place, other) = (sea.mount(&["--striped"]), sea.mount(&["--striped"]));
     let mut random = Random::new(support::seed());
     for round in 0..support::times(4) {
         let path = place.join(format!("f{round}"));
@@ -103,7 +103,7 @@ fn a_disk_that_fills_up_in_the_middle_is_told_and_costs_nobody_else_anything() {
     let Some(mut sea) = sea_in(test, dir, 2) else {
         return;
     };
-    let place = sea.mount(&[]);
+    let place = sea.mount(&["--striped"]);
     let piece = Random::new(support::seed()).bytes(MIB);
     let kept = place.join("kept");
     std::fs::write(&kept, &piece).unwrap();
@@ -147,7 +147,7 @@ fn what_was_synced_survives_the_death_of_the_mount() {
     let Some(mut sea) = sea("what_was_synced_survives_the_death_of_the_mount", 4) else {
         return;
     };
-    let place = sea.mount(&[]);
+    let place = sea.mount(&["--striped"]);
     let mut random = Random::new(support::seed());
     let mut model = Vec::new();
     let file = writer(&place.join("f"));

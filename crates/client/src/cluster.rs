@@ -183,15 +183,16 @@ impl Cluster {
     }
 
     /// Whether all I/O servers run on this host and store on one and the same disk. Then spreading a file over
-    /// them adds no disk to it. False also when one of them does not answer.
-    pub fn is_on_one_disk_here(&self) -> bool {
-        let Ok(status) = self.status() else {
-            return false;
-        };
+    /// them adds no disk to it. `None` when one of them does not answer.
+    pub fn is_on_one_disk_here(&self) -> Option<bool> {
+        let status = self.status().ok()?;
+        if status.iter().any(|server| server.space.is_err()) {
+            return None;
+        }
         let mut disks = status.iter().flat_map(|server| &server.disks);
-        let first = disks.next();
-        first.is_some_and(|first| disks.all(|other| other == first))
-            && status.iter().all(|server| server.local)
+        let first = disks.next()?;
+        let one = disks.all(|other| other == first);
+        Some(one && status.iter().all(|server| server.local))
     }
 
     fn space(&self, server: u32, deadline: Deadline) -> Result<Space> {

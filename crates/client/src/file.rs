@@ -5,15 +5,15 @@ mod lent;
 mod reach;
 mod sparse;
 mod stream;
+mod whole;
 
 pub use close::Times;
 pub use lent::Then;
-pub use trireme_store::range_lock::Announcement;
+pub use whole::Announcement;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use trireme_net::{Deadline, NetError, Pool};
 use trireme_partition::{Part, Partition};
@@ -21,7 +21,6 @@ use trireme_policy::transfer::Striped;
 use trireme_proto::limits::FILE_BYTES;
 use trireme_proto::message::meta::{Layout, Opened};
 use trireme_proto::{Header, Op};
-use trireme_store::range_lock;
 use zerocopy::little_endian::U64;
 
 use crate::transfer::{self, Buffer, Contiguous, Done, Each, Frame, Job, Plan};
@@ -29,9 +28,6 @@ use crate::{Cluster, Error, Pending, Result, TransferOptions};
 
 /// Requests up to this size that lie on one server take the shortest way: one call, no planning.
 const SMALL: usize = 64 << 10;
-
-/// How long to wait for somebody who changes a part of a file alone, each time.
-const ALONE: Duration = Duration::from_micros(50);
 
 /// Vectored requests up to this size are gathered into one; longer slices go one by one.
 const GATHER: usize = 1 << 20;
@@ -140,51 +136,6 @@ impl File {
     /// Whether all of its servers are processes of this host, as far as this client has talked to them.
     pub fn is_on_this_host(&self) -> bool {
         self.inner.servers.iter().all(|server| server.is_local())
-    }
-
-    /// Whether it is on one server only.
-    pub fn is_whole(&self) -> bool {
-        self.inner.layout.servers.len() == 1
-    }
-
-    /// For who has its bytes read and written by the kernel: the one local file that they are in, if there is only
-    /// one and its server lends it to this opening. It is what the file is, whoever changes that, as long as the file
-    /// exists. For writing it is made if there is none yet; who lets it be written [announces](File::announce) that.
-    pub fn whole_here(&self, write: bool) -> Option<std::os::fd::OwnedFd> {
-        let inner = &self.inner;
-        let lent = if write {
-            &inner.lent_to_write
-        } else {
-            &inner.lent_to_read
-        };
-        let deadline = inner.cluster.deadline();
-        inner.transfer().lend.then(|| lent.whole(inner, deadline))?
-    }
-
-    /// Says that the local file ([`File::whole_here`]) is going to be written by the kernel, until what this gives
-    /// is dropped: nobody writes back what they have read before. `None` if the file is not lent to be written, or
-    /// if somebody changes it alone for longer than a call may take.
-    pub fn announce(&self) -> Option<Announcement> {
-        let mut file = self.whole_here(true)?;
-        let deadline = self.inner.cluster.deadline();
-        // Another client's may be the same, but hardly again and again.
-        let mut number = self.inner.cluster.seed() ^ self.opening().rotate_left(32);
-        loop {
-            match range_lock::announce(file, number) {
-                Ok(announcement) => return Some(announcement),
-                Err(back) => file = back,
-            }
-            if deadline.over() {
-                return None;
-            }
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            std::thread::sleep(ALONE);
-        }
-    }
-
-    /// Somebody wrote to it by the local file that it is in, up to `end`; the manager does not know.
-    pub fn was_written_here(&self, end: u64) {
-        self.inner.has_written(end);
     }
 
     /// The opening's number at the manager.

@@ -33,7 +33,7 @@ use trireme_proto::message::meta::{self, Caller, Place, ROOT, Response, Time};
 
 use crate::Options;
 use crate::kernel::abi::{InHeader, init, op};
-use crate::kernel::{FileSystem, Notifier, Reply, Request, times_tell_all};
+use crate::kernel::{FileSystem, Notifier, Reply, Request};
 use handle::Handles;
 use lock::Waiters;
 use node::Nodes;
@@ -60,12 +60,7 @@ pub(crate) struct Inner {
     notifier: OnceLock<Notifier>,
     /// The kernel maps files that are open for direct I/O.
     direct_maps: OnceLock<bool>,
-    /// The kernel takes files of this host to read by itself.
-    passes: OnceLock<bool>,
-    /// And to write.
-    passes_writes: OnceLock<bool>,
-    /// New files are on one server each.
-    whole: OnceLock<bool>,
+    passing: passed::Passing,
     space: attribute::SpaceCache,
     over: std::sync::atomic::AtomicBool,
 }
@@ -100,9 +95,7 @@ impl Fs {
             programs: reader::Programs::default(),
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
-            passes: OnceLock::new(),
-            passes_writes: OnceLock::new(),
-            whole: OnceLock::new(),
+            passing: passed::Passing::new(options.striped),
             space: attribute::SpaceCache::default(),
             over: std::sync::atomic::AtomicBool::new(false),
             names,
@@ -115,17 +108,6 @@ impl Fs {
         })?;
         inner.nodes.note(&entry, 1);
         Ok(Fs { inner })
-    }
-
-    /// The kernel and this process have come to terms. Unless they are to be `striped`, new files are such as the
-    /// kernel can read by itself, where spreading them would add no disk.
-    pub fn begins(&self, striped: bool) {
-        let inner = &self.inner;
-        let passes = inner.notifier.get().is_some_and(Notifier::takes_files);
-        let _ = inner.passes.set(passes);
-        let _ = inner.passes_writes.set(passes && times_tell_all());
-        let whole = passes && !striped && inner.cluster.is_on_one_disk_here();
-        let _ = inner.whole.set(whole);
     }
 
     /// The kernel reads this far ahead.

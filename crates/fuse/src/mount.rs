@@ -112,7 +112,6 @@ impl Mount {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
         drop(permit);
-        fs.begins(options.striped);
         fs.reads_ahead(kernel::set_read_ahead(&mount.dir, options.read_ahead));
         Ok(mount)
     }

@@ -2,10 +2,11 @@
 
 mod support;
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use support::Random;
-use trireme_store::{Engine, Options, Store, StoreError};
+use trireme_store::{Engine, Options, Store, StoreError, range_lock};
 
 const WAYS: [(Engine, bool); 4] = [
     (Engine::Pread, false),
@@ -204,4 +205,37 @@ fn errors_of_the_disk_come_through_every_engine() {
         assert_eq!(error.errno(), libc::EFBIG, "{engine:?} {direct}: {error}");
         subfile.write_at(&[1; 8192], 0).unwrap();
     }
+}
+
+#[test]
+fn nobody_writes_back_what_was_read_while_others_write_without_asking() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = open(dir.path(), WAYS[0].0, WAYS[0].1).unwrap();
+    let subfile = store.find_or_make(7).unwrap();
+    let lent = || OwnedFd::from(subfile.lend(true).unwrap().unwrap());
+    let mut window = [0; 10];
+    let mut change = || subfile.change_at(&mut window, 5, |window| window.fill(1));
+    assert!(change().unwrap());
+    // Two of them, and the last one counts.
+    let first = range_lock::announce(lent(), 1).unwrap();
+    let second = range_lock::announce(lent(), 2).unwrap();
+    assert!(
+        range_lock::announce(lent(), 2).is_err(),
+        "that number is taken"
+    );
+    assert!(!change().unwrap());
+    drop(first);
+    assert!(!change().unwrap());
+    // Who locks what they write need not mind.
+    let other = lent();
+    assert!(range_lock::try_lock(&other, 0, 100).is_some());
+    drop(second);
+    assert!(change().unwrap());
+    let alone = range_lock::try_lock_alone(&other, 0, 10).unwrap();
+    assert!(
+        range_lock::announce(lent(), 3).is_err(),
+        "somebody changes it"
+    );
+    drop(alone);
+    assert!(range_lock::announce(lent(), 3).is_ok());
 }

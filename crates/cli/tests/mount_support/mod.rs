@@ -124,7 +124,10 @@ pub fn mount(cluster: &Path, place: &Path, options: &[&str]) -> Mounted {
         .arg(cluster)
         .args(["mount", "--foreground"])
         .args(options)
-        .args(more.split_whitespace())
+        .args(
+            more.split_whitespace()
+                .filter(|word| !options.contains(word)),
+        )
         .arg(place)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -308,13 +308,16 @@ impl Lent {
             return None;
         };
         let lent = || slot.loan(pool);
-        let loan = lent().or_else(|| {
-            if slot.is_unasked() {
-                let wish = if self.write { Wish::Make } else { Wish::Read };
+        let wish = if self.write { Wish::Make } else { Wish::Read };
+        let mut loan = lent();
+        // The first connection may be one to a server that is there no more, but again.
+        for _ in 0..2 {
+            if loan.is_none() && slot.is_unasked() {
                 self.ask(file, 0, wish, deadline);
+                loan = lent();
             }
-            lent()
-        })?;
+        }
+        let loan = loan?;
         if self.write {
             file.heard(0, loan.incarnation);
         }

@@ -28,10 +28,7 @@ impl Inner {
 
     /// The names as whoever makes something under one of them uses them, with the umask that came along.
     pub(super) fn maker(&self, header: &InHeader, umask: u32) -> Namespace {
-        let names = self
-            .names
-            .masking(umask)
-            .keeping_whole(self.whole.get() == Some(&true));
+        let names = self.names.masking(umask).keeping_whole(self.keeps_whole());
         match self.caller(header) {
             Some(caller) => names.acting_as(caller),
             None => names,

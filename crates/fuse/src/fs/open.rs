@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::handle::Handle;
 use super::node::version;
-use super::passed::Passed;
+use super::passed::{self, Passed};
 use super::reader::Reading;
 use super::{Inner, Outcome, errno, library_errno};
 use crate::kernel::abi::{
@@ -164,12 +164,15 @@ impl Inner {
         });
         let passed = passed.flatten();
         let announced = match &passed {
-            Some(_) => self.announce(&file, flags).inspect_err(|_| {
+            Some(_) => passed::announce(&file, flags).inspect_err(|_| {
                 self.nodes.with(inode, |node| node.opens -= 1);
                 self.end_passing(inode);
             })?,
             None => None,
         };
+        if let Some(passed) = &passed {
+            self.expect_reads(inode, passed, flags);
+        }
         let by_itself = announced.is_some() && self.passes_writes(flags);
         let reading = if passed.is_some() {
             Reading::default()

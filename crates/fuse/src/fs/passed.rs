@@ -10,7 +10,7 @@
 use std::fs::File as LocalFile;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{StatVfsMountFlags, Timespec, Timestamps, UTIME_OMIT};
@@ -20,7 +20,7 @@ use trireme_proto::message::meta::{Attr, Time};
 use super::handle::Handle;
 use super::open::access;
 use super::{Inner, Outcome, now};
-use crate::kernel::{Backing, waiting_for_kernel};
+use crate::kernel::{Backing, Notifier, times_tell_all, waiting_for_kernel};
 
 /// Less is read in no time, and asking for the local file takes some.
 const LEAST: u64 = 1 << 20;
@@ -28,9 +28,36 @@ const LEAST: u64 = 1 << 20;
 /// What files take of disks is counted in these.
 const BLOCK: u64 = 4096;
 
+/// How long not to ask servers that did not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
 /// How long to wait for the news that who closed the file a moment ago has closed it, and how often to look.
 const LEAVING: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_micros(50);
+
+/// Whether files are passed on at all, found out when it matters first.
+#[derive(Debug)]
+pub(super) struct Passing {
+    striped: bool,
+    takes: OnceLock<bool>,
+    writes: OnceLock<bool>,
+    whole: OnceLock<bool>,
+    /// When the servers were last asked where they are, of whom not all have answered.
+    asked: Mutex<Option<Instant>>,
+}
+
+impl Passing {
+    /// New files are to be spread over all servers if they are to be `striped`.
+    pub fn new(striped: bool) -> Passing {
+        Passing {
+            striped,
+            takes: OnceLock::new(),
+            writes: OnceLock::new(),
+            whole: OnceLock::new(),
+            asked: Mutex::new(None),
+        }
+    }
+}
 
 /// A file that is passed on.
 #[derive(Debug)]
@@ -113,6 +140,20 @@ impl Passed {
     }
 }
 
+/// For an opening of a file that is passed on: what tells the servers that the kernel may write to it, by
+/// `write` or by a map. `None` if it only reads, or if its writes all come here.
+pub(super) fn announce(file: &File, flags: u32) -> Outcome<Option<Announcement>> {
+    let access = access(flags);
+    if !access.write {
+        return Ok(None);
+    }
+    match file.announce() {
+        // It may be mapped, of which nobody is asked.
+        None if access.read => Err(libc::EIO),
+        announcement => Ok(announcement),
+    }
+}
+
 /// Whether an opening writes, and there is nothing to it that has to come here.
 fn writes_plainly(flags: u32) -> bool {
     const OTHERWISE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC;
@@ -120,19 +161,42 @@ fn writes_plainly(flags: u32) -> bool {
 }
 
 impl Inner {
-    /// Whether the kernel takes files of this host to read, and new ones had better be such.
-    pub(super) fn passes(&self) -> bool {
-        self.passes.get() == Some(&true)
+    /// Whether the kernel takes files of this host.
+    fn passes(&self) -> bool {
+        let takes = || self.notifier.get().is_some_and(Notifier::takes_files);
+        *self.passing.takes.get_or_init(takes)
+    }
+
+    /// Whether new files are to be such as the kernel takes: where spreading them would add no disk.
+    pub(super) fn keeps_whole(&self) -> bool {
+        let passing = &self.passing;
+        if let Some(known) = passing.whole.get() {
+            return *known;
+        }
+        if passing.striped || !self.passes() {
+            return *passing.whole.get_or_init(|| false);
+        }
+        let asked = passing.asked.lock();
+        let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = passing.whole.get() {
+            return *known;
+        }
+        if asked.is_some_and(|when| when.elapsed() < ASK_AGAIN) {
+            return false;
+        }
+        let found = self.cluster.is_on_one_disk_here();
+        *asked = Some(Instant::now());
+        found.is_some_and(|found| *passing.whole.get_or_init(|| found))
     }
 
     /// Whether the kernel might read a file by itself.
     pub(super) fn might_pass(&self, file: &File) -> bool {
-        self.passes() && file.is_whole()
+        file.is_whole() && self.passes()
     }
 
     /// Whether the kernel may write to a file by itself, through an opening like this.
     pub(super) fn passes_writes(&self, flags: u32) -> bool {
-        self.passes_writes.get() == Some(&true) && writes_plainly(flags)
+        writes_plainly(flags) && *self.passing.writes.get_or_init(times_tell_all)
     }
 
     /// For an opening: what the kernel may read and write in its place, if the others agree.
@@ -142,29 +206,38 @@ impl Inner {
         if !(writes || reads) || !self.might_pass(file) {
             return None;
         }
-        let size = self.nodes.with(inode, |node| {
+        let (already, wanted, size) = self.nodes.with(inode, |node| {
             let long = writes || node.attr.size >= LEAST;
-            let wanted = node.passed.is_none() && node.attr.settled && long && !node.capability;
-            wanted.then_some(node.attr.size)
-        });
-        let size = size.flatten()?;
-        if !self.is_left_alone(inode) {
+            let size = node.attr.settled.then_some(node.attr.size);
+            (node.passed.clone(), long && !node.capability, size)
+        })?;
+        // Those who have it open may be closing it right now.
+        if already.is_some() {
+            return already;
+        }
+        if !wanted || !self.is_left_alone(inode) {
             return None;
         }
         let passed = self.back(file, writes)?;
-        // What lies behind its end are zeros, of which the local file knows nothing.
-        if passed.seen().size != size {
+        // What lies behind its end are zeros, of which the local file knows nothing. That of a file that somebody
+        // may be writing to is what its server says.
+        if size.is_some_and(|size| size != passed.seen().size) {
             return None;
         }
-        if !self.no_atime && flags as i32 & libc::O_NOATIME == 0 {
-            if !passed.tells_reads {
-                // The best that can be told.
-                self.note_read(inode);
-            } else if self.nodes.is_access_due(inode, now()) {
-                passed.forget_reads();
-            }
-        }
         Some(Arc::new(passed))
+    }
+
+    /// Reads through an opening must be seen, if they are to be told of.
+    pub(super) fn expect_reads(&self, inode: u64, passed: &Passed, flags: u32) {
+        if self.no_atime || !access(flags).read || flags as i32 & libc::O_NOATIME != 0 {
+            return;
+        }
+        if !passed.tells_reads {
+            // The best that can be told.
+            self.note_read(inode);
+        } else if self.nodes.is_access_due(inode, now()) {
+            passed.forget_reads();
+        }
     }
 
     /// The same for a file that was made just now.
@@ -187,20 +260,6 @@ impl Inner {
             local,
             tells_reads: !disk.f_flag.contains(StatVfsMountFlags::NOATIME),
         })
-    }
-
-    /// For an opening of a file that is passed on: what tells the servers that the kernel may write to it, by
-    /// `write` or by a map. `None` if it only reads, or if its writes all come here.
-    pub(super) fn announce(&self, file: &File, flags: u32) -> Outcome<Option<Announcement>> {
-        let access = access(flags);
-        if !access.write {
-            return Ok(None);
-        }
-        match file.announce() {
-            // It may be mapped, of which nobody is asked.
-            None if access.read => Err(libc::EIO),
-            announcement => Ok(announcement),
-        }
     }
 
     /// Whether nobody here has a file open; those who have just closed it get the time to be gone.
@@ -232,14 +291,22 @@ impl Inner {
         };
         // Who finds no news must find that it was taken note of, too.
         let mut seen = passed.seen();
-        let Ok(now) = Seen::of(&passed.local) else {
+        let Ok(found) = Seen::of(&passed.local) else {
             return;
         };
-        let before = std::mem::replace(&mut *seen, now);
-        if passed.tells_reads && now.read > before.read && !self.no_atime {
-            self.nodes.accessed(inode, now.read);
+        let before = std::mem::replace(&mut *seen, found);
+        // The local clock is a coarse one: what was done is later than what was known before it.
+        let when = |local: Time, known: Time| {
+            if local > known { local } else { now() }
+        };
+        if passed.tells_reads && found.read > before.read && !self.no_atime {
+            let known = self
+                .nodes
+                .with(inode, |node| node.attr.mtime.max(node.attr.ctime));
+            self.nodes
+                .accessed(inode, when(found.read, known.unwrap_or(found.read)));
         }
-        if (now.written, now.size) == (before.written, before.size) {
+        if (found.written, found.size) == (before.written, before.size) {
             return;
         }
         // Whoever else writes tells of it by itself.
@@ -250,17 +317,14 @@ impl Inner {
         let Some(writer) = writers.find(|handle| handle.announced.is_some()) else {
             return;
         };
-        writer.file.was_written_here(now.size);
-        if now.sparse && let Err(error) = writer.file.becomes_sparse() {
+        writer.file.was_written_here(found.size);
+        if found.sparse
+            && let Err(error) = writer.file.becomes_sparse()
+        {
             tracing::debug!("the space of file {inode} is shown too large: {error}");
         }
         self.nodes.with(inode, |node| {
-            // The local clock is a coarse one: a write is later than what was known before it.
-            let when = if now.written > node.attr.ctime {
-                now.written
-            } else {
-                super::now()
-            };
+            let when = when(found.written, node.attr.ctime);
             node.written = Some(node.written.map_or(when, |last| last.max(when)));
             node.times_set = false;
         });

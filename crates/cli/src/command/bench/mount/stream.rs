@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use trireme::Cluster;
+use trireme::{Cluster, LayoutWish, OpenOptions};
 use trireme_fuse::bare::Answer;
 
 use super::bare::Bare;
@@ -18,7 +18,8 @@ const LIBRARY: &str = "/library";
 
 /// A way to a large file.
 enum Way<'a> {
-    Library(&'a Cluster),
+    /// The library, and on how many servers it puts the file; `None` for all of them.
+    Library(&'a Cluster, Option<u32>),
     File(PathBuf),
 }
 
@@ -41,11 +42,11 @@ pub fn measure(
     gluster: Option<&Gluster>,
     cells: &mut Vec<Cell>,
 ) -> anyhow::Result<()> {
-    let mut ways = vec![Way::Library(cluster), Way::File(place.join("large"))];
+    let mut ways = vec![Way::Library(cluster, None), Way::File(place.join("large"))];
     ways.extend(gluster.map(|gluster| Way::File(gluster.place().join("large"))));
     let mut times: [Times; 3] = Default::default();
-    let (mut passed, mut limit, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
-    let mut locally = Vec::new();
+    let (mut passed, mut limit, mut locally) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut foreign, mut spread) = (Vec::new(), Vec::new());
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
@@ -66,9 +67,14 @@ pub fn measure(
             }
         }
         // What this mount did not write it can have nothing of.
-        ways[0].write(args, &buffer)?;
-        let strange = Way::File(place.join(&LIBRARY[1..])).read(args, &mut buffer, true)?;
-        ways[0].remove()?;
+        let mut strange = |servers| {
+            let library = Way::Library(cluster, servers);
+            library.write(args, &buffer)?;
+            let took = Way::File(place.join(&LIBRARY[1..])).read(args, &mut buffer, true);
+            library.remove()?;
+            took
+        };
+        let (whole, striped) = (strange(Some(1))?, strange(None)?);
         let local = Way::File(source.join("large"));
         let written = local.write(args, &buffer)?;
         // A new mount each time: nothing of the file is in the kernel's cache of it.
@@ -84,7 +90,8 @@ pub fn measure(
             locally.push(written);
             passed.push(bytes);
             limit.push(anything);
-            foreign.push(strange);
+            foreign.push(whole);
+            spread.push(striped);
         }
     }
     let megabytes = args.size as f64 / 1e6;
@@ -114,12 +121,12 @@ pub fn measure(
     let (ours, theirs) = (&mut mount.at_once, &mut library.at_once);
     add("read at once", peer, ours, theirs, half);
     add("read others'", peer, &mut foreign, &mut library.read, half);
+    add("read striped", peer, &mut spread, &mut library.read, half);
     add("FUSE's limit", peer, &mut limit, &mut library.read, None);
     let peer = "a bare FUSE file system over a local file";
-    add("read others'", peer, &mut foreign, &mut passed, half);
+    add("read striped", peer, &mut spread, &mut passed, half);
     let peer = "FUSE's limit: answers that nobody put anything into";
-    add("read at once", peer, &mut mount.at_once, &mut limit, None);
-    add("read others'", peer, &mut foreign, &mut limit, None);
+    add("read striped", peer, &mut spread, &mut limit, None);
     let peer = "a local file on the same disk";
     add("write", peer, &mut mount.write, &mut locally, None);
     let peer = "GlusterFS, 4 bricks on the same disk, FUSE";
@@ -175,8 +182,14 @@ impl Way<'_> {
         });
         let begin = Instant::now();
         match self {
-            Way::Library(cluster) => {
-                let file = cluster.create(LIBRARY)?;
+            Way::Library(cluster, servers) => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create_new(true);
+                options.layout(LayoutWish {
+                    count: *servers,
+                    ..LayoutWish::default()
+                });
+                let file = options.open(cluster, LIBRARY)?;
                 for (at, piece) in pieces {
                     file.write_at(piece, at)?;
                 }
@@ -199,7 +212,7 @@ impl Way<'_> {
         let begin = Instant::now();
         let mut total = 0;
         match self {
-            Way::Library(cluster) => {
+            Way::Library(cluster, _) => {
                 let file = cluster.open(LIBRARY)?;
                 loop {
                     let got = file.read_at(buffer, total)?;
@@ -229,7 +242,7 @@ impl Way<'_> {
 
     fn remove(&self) -> anyhow::Result<()> {
         match self {
-            Way::Library(cluster) => {
+            Way::Library(cluster, _) => {
                 cluster.namespace().unlink(LIBRARY)?;
                 cluster.namespace().reap()?;
             }
