@@ -1,5 +1,5 @@
-//! Files that are whole on one server of this host: the kernel reads and writes them by itself, and nobody can tell
-//! but by the time it takes.
+//! Long files that are whole on one server of this host: the kernel reads them by itself, and nobody can tell but by
+//! the time it takes.
 
 mod mount_support;
 mod support;
@@ -7,83 +7,17 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use mount_support::mapped::Mapped;
-use mount_support::{Sea, binary, open, sea, sea_in, shell, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
+use mount_support::{binary, open, shell, wait_until};
 use support::Random;
-use support::small::Small;
-use trireme::{LayoutWish, Part};
+use trireme::LayoutWish;
 
 const MIB: usize = 1 << 20;
-
-/// A cluster, and mounts of it with these options; `None`, said aloud, where kernels pass nothing on.
-fn passing(test: &str, mounts: usize, options: &[&str]) -> Option<(Sea, Vec<PathBuf>)> {
-    let release = rustix::system::uname();
-    let release = release.release().to_string_lossy().into_owned();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map(|word| word.parse().unwrap_or(0u32));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version < (6, 9) || !rustix::process::geteuid().is_root() {
-        support::skip(test, "needs Linux 6.9 and root");
-        return None;
-    }
-    // It would take that away again.
-    if std::env::var("TRIREME_TEST_MOUNT").is_ok_and(|more| more.contains("--striped")) {
-        support::skip(test, "the mounts are told to spread files");
-        return None;
-    }
-    let mut sea = sea(test, 3)?;
-    let places = (0..mounts).map(|_| sea.mount(options)).collect();
-    Some((sea, places))
-}
-
-/// A process that does nothing while this lives.
-struct Stopped(Pid);
-
-impl Stopped {
-    fn new(child: &Child) -> Stopped {
-        let pid = Pid::from_child(child);
-        kill_process(pid, Signal::STOP).unwrap();
-        wait_until("it has stopped", || {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap();
-            stat.rsplit_once(") ").unwrap().1.starts_with('T')
-        });
-        Stopped(pid)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        kill_process(self.0, Signal::CONT).unwrap();
-    }
-}
-
-/// What `act` gives, if that takes less than some seconds.
-fn soon<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || tell.send(act()));
-    told.recv_timeout(Duration::from_secs(10)).ok()
-}
-
-fn read_all(file: &File, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let mut at = 0;
-    while at < length {
-        match file.read_at(&mut bytes[at..], at as u64).unwrap() {
-            0 => break,
-            got => at += got,
-        }
-    }
-    bytes.truncate(at);
-    bytes
-}
 
 #[test]
 fn long_files_are_read_by_the_kernel_without_the_mount() {
@@ -188,17 +122,6 @@ fn what_is_read_without_the_mount_is_what_others_write() {
         let wrong = seen.iter().zip(&model).position(|(a, b)| a != b);
         assert!(seen == model, "{} bytes, wrong at {wrong:?}", seen.len());
         sea.check();
-    }
-}
-
-trait OpenBoth {
-    fn open_with(&self, path: &str) -> trireme::Result<trireme::File>;
-}
-
-impl OpenBoth for trireme::Cluster {
-    fn open_with(&self, path: &str) -> trireme::Result<trireme::File> {
-        let mut options = trireme::OpenOptions::new();
-        options.read(true).write(true).open(self, path)
     }
 }
 
@@ -447,202 +370,6 @@ fn reading_goes_on_without_servers_and_ends_with_nothing_left() {
         seen.is_some(),
         "who reads waits for a mount that was killed"
     );
-    trireme_fuse::kernel::unmount(&places[0], true).unwrap();
-    sea.check();
-}
-
-#[test]
-fn files_are_written_by_the_kernel_without_the_mount() {
-    let test = "files_are_written_by_the_kernel_without_the_mount";
-    let Some((mut sea, places)) = passing(test, 2, &[]) else {
-        return;
-    };
-    let (path, there) = (places[0].join("f"), places[1].join("f"));
-    let bytes = Random::new(6).bytes(3 * MIB + 5);
-    let file = File::create(&path).unwrap();
-    // The kernel asks once whether writing takes a capability away.
-    file.write_all_at(b"x", 0).unwrap();
-    let stopped = Stopped::new(sea.process(0));
-    let ours = bytes.clone();
-    let file = soon(move || {
-        file.write_all_at(&ours, 0).unwrap();
-        file
-    });
-    let file = file.expect("writing asks the mount");
-    // Another mount finds them though nobody has told of them.
-    let seen = soon(move || {
-        (
-            there.metadata().unwrap().len(),
-            std::fs::read(there).unwrap(),
-        )
-    });
-    let (length, seen) = seen.expect("the other mount waits for this one");
-    assert!((length, seen) == (bytes.len() as u64, bytes.clone()));
-    drop(stopped);
-    drop(file);
-    assert!(std::fs::read(&path).unwrap() == bytes);
-    // Who opens it again, and cuts it, and writes once more.
-    let file = File::create(&path).unwrap();
-    assert_eq!(path.metadata().unwrap().len(), 0);
-    file.write_all_at(&bytes[..100], 50).unwrap();
-    file.sync_all().unwrap();
-    drop(file);
-    let back = std::fs::read(places[1].join("f")).unwrap();
-    assert!(back[..50] == [0; 50] && back[50..] == bytes[..100]);
-    sea.check();
-}
-
-#[test]
-fn what_the_kernel_writes_is_told_to_others_before_it_is_closed() {
-    let test = "what_the_kernel_writes_is_told_to_others_before_it_is_closed";
-    let Some((sea, places)) = passing(test, 2, &["--cache", "0"]) else {
-        return;
-    };
-    let (path, there) = (places[0].join("log"), places[1].join("log"));
-    // A shell's children close their copies of the descriptor; that is no end.
-    let file = File::create(&path).unwrap();
-    let mut before = there.metadata().unwrap();
-    for number in 1..20u64 {
-        let copy = file.try_clone().unwrap();
-        let writer = if number % 2 == 0 { &copy } else { &file };
-        writer.write_all_at(b"a line\n", number * 7 - 7).unwrap();
-        let copy = (number % 2 != 0).then_some(copy);
-        let now = there.metadata().unwrap();
-        assert_eq!(now.len(), number * 7);
-        let later = |data: &std::fs::Metadata| (data.mtime(), data.mtime_nsec());
-        assert!(later(&now) >= later(&before), "line {number}");
-        assert_eq!(path.metadata().unwrap().len(), number * 7);
-        drop(copy);
-        before = now;
-        if number % 5 == 0 {
-            // Nothing of it changes, but that it was written.
-            file.write_all_at(b"A", 0).unwrap();
-            file.sync_all().unwrap();
-            assert!(
-                later(&there.metadata().unwrap()) > later(&before),
-                "line {number}"
-            );
-        }
-    }
-    // Holes count as such, here and there, open and closed.
-    file.write_all_at(b"end", 4 * MIB as u64).unwrap();
-    let taken = |path: &Path| path.metadata().unwrap().blocks();
-    assert!(taken(&path) < 100, "{} blocks", taken(&path));
-    drop(file);
-    assert!(taken(&there) < 100, "{} blocks", taken(&there));
-    assert_eq!(there.metadata().unwrap().len(), 4 * MIB as u64 + 3);
-    sea.check();
-}
-
-#[test]
-fn who_writes_pieces_elsewhere_puts_nothing_old_back() {
-    let test = "who_writes_pieces_elsewhere_puts_nothing_old_back";
-    let Some((sea, places)) = passing(test, 1, &[]) else {
-        return;
-    };
-    let path = places[0].join("f");
-    let count = 2000;
-    std::fs::write(&path, vec![0; 16 * count]).unwrap();
-    let library = sea.client();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // The server reads, changes and writes back long windows for these.
-        scope.spawn(|| {
-            let file = library.open_with("/f").unwrap();
-            let part = Part::strided(0, 8, 16, count as u64).unwrap();
-            let view = file.view(&part);
-            while !stop.load(Ordering::Relaxed) {
-                view.write_at(&vec![1; 8 * count], 0).unwrap();
-            }
-        });
-        // And by those who open it again and again, and by a map.
-        for round in 0..support::times(60) as u8 {
-            let file = open(&path);
-            let map = Mapped::of(&file, 16 * count);
-            for index in 0..count {
-                let at = 16 * index + 8;
-                if index % 4 == 0 {
-                    map.put(at, round);
-                } else {
-                    file.write_all_at(&[round], at as u64).unwrap();
-                }
-            }
-            let back = read_all(&file, 16 * count);
-            let wrong = (0..count).find(|index| back[16 * index + 8] != round);
-            if wrong.is_some() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            assert_eq!(wrong, None, "round {round}: an old byte is back");
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    sea.check();
-}
-
-#[test]
-fn a_full_disk_is_told_at_once_by_the_kernel() {
-    let test = "a_full_disk_is_told_at_once_by_the_kernel";
-    let dir = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::in_memory(dir.path().join("cluster/io0"), 64) else {
-        support::skip(test, "mounting a small file system needs root");
-        return;
-    };
-    let Some(mut sea) = sea_in(test, dir, 1) else {
-        return;
-    };
-    let place = sea.mount(&[]);
-    let piece = Random::new(8).bytes(MIB);
-    let path = place.join("large");
-    for round in 0..3 {
-        let file = File::create(&path).unwrap();
-        let written = (0..200).find_map(|number| {
-            let told = file.write_all_at(&piece, number * MIB as u64);
-            told.err().map(|error| (number, error))
-        });
-        let (sure, error) = written.expect("half of it does not fit");
-        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "round {round}");
-        drop(file);
-        let back = std::fs::read(&path).unwrap();
-        let all = back.chunks(MIB).take(sure as usize).all(|one| one == piece);
-        assert!(all && back.len() >= sure as usize * MIB, "round {round}");
-        std::fs::remove_file(&path).unwrap();
-        wait_until("there is room again", || {
-            let file = File::create(&path).unwrap();
-            (0..16).all(|number| file.write_all_at(&piece, number * MIB as u64).is_ok())
-        });
-    }
-    sea.check();
-}
-
-#[test]
-fn who_writes_goes_on_without_servers_and_hears_of_a_mount_that_was_killed() {
-    let test = "who_writes_goes_on_without_servers_and_hears_of_a_mount_that_was_killed";
-    let Some((mut sea, places)) = passing(test, 2, &["--timeout", "20"]) else {
-        return;
-    };
-    let bytes = Random::new(9).bytes(2 * MIB);
-    let file = File::create(places[0].join("f")).unwrap();
-    for server in 0..3 {
-        sea.local.kill_server(server);
-    }
-    file.write_all_at(&bytes, 0).unwrap();
-    for server in 0..3 {
-        sea.local.restart_server(server).unwrap();
-    }
-    file.write_all_at(&bytes, bytes.len() as u64).unwrap();
-    file.sync_all().unwrap();
-    assert_eq!(
-        places[1].join("f").metadata().unwrap().len(),
-        4 * MIB as u64
-    );
-    sea.process(0).kill().unwrap();
-    sea.process(0).wait().unwrap();
-    // It may be written to still, but not be taken for safe.
-    let _ = file.write_at(&bytes, 0);
-    assert!(file.sync_all().is_err(), "a mount that is gone has synced");
-    drop(file);
-    let back = std::fs::read(places[1].join("f")).unwrap();
-    assert!(back[..2 * MIB] == bytes && back[2 * MIB..] == bytes);
     trireme_fuse::kernel::unmount(&places[0], true).unwrap();
     sea.check();
 }

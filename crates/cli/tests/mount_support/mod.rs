@@ -8,6 +8,7 @@ pub mod control;
 mod directory;
 pub mod handle;
 pub mod mapped;
+pub mod passing;
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

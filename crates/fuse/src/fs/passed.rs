@@ -29,7 +29,7 @@ const LEAST: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
 
 /// How long not to ask servers that did not answer.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASK_AGAIN: Duration = Duration::from_mins(1);
 
 /// How long to wait for the news that who closed the file a moment ago has closed it, and how often to look.
 const LEAVING: Duration = Duration::from_millis(10);
