@@ -223,7 +223,7 @@ fn resize_somehow(path: &Path, random: &mut Random) {
         0 => appender().set_len(size).unwrap(),
         1 => plain().set_len(size).unwrap(),
         2 => drop(File::create(path).unwrap()),
-        3 => _ = rustix::io::write(&appender(), &[1; 1000]).unwrap(),
+        3 => _ = rustix::io::write(appender(), &[1; 1000]).unwrap(),
         _ => {
             let file = plain();
             let copy = file.try_clone().unwrap();
@@ -249,7 +249,7 @@ fn sizes_are_right_whoever_cut_and_wrote_at_once() {
                 let (path, seed) = (places[number % 2].join("f"), random.below(u64::MAX));
                 scope.spawn(move || {
                     let mut random = Random::new(seed);
-                    for _ in 0..1 + random.below(4) {
+                    for _ in 0..=random.below(4) {
                         resize_somehow(&path, &mut random);
                     }
                 });
