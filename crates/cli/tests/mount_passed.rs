@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use mount_support::mapped::Mapped;
 use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
@@ -318,19 +318,21 @@ fn programs_run_from_files_that_the_kernel_reads() {
         return;
     };
     let program = places[0].join("program");
-    std::fs::copy(binary(), &program).unwrap();
-    let stop = AtomicBool::new(false);
+    // By another process: those that tests beside this one start would have it open for a moment, and it be busy.
+    shell(&places[0], &format!("cp {} program", binary()));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                std::fs::read(&program).unwrap();
+        // Goes with this, also if something fails.
+        let (_going_on, over) = mpsc::channel::<()>();
+        let path = &program;
+        scope.spawn(move || {
+            while over.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                std::fs::read(path).unwrap();
             }
         });
         for _ in 0..20 {
             let output = Command::new(&program).arg("--version").output().unwrap();
             assert!(output.status.success(), "{output:?}");
         }
-        stop.store(true, Ordering::Relaxed);
     });
     sea.check();
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mount_support::mapped::Mapped;
 use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
-use mount_support::{open, sea_in, wait_until};
+use mount_support::{binary, open, sea_in, shell, wait_until};
 use support::Random;
 use support::small::Small;
 use trireme::Part;
@@ -98,6 +98,68 @@ fn what_the_kernel_writes_is_told_to_others_before_it_is_closed() {
     drop(file);
     assert!(taken(&there) < 100, "{} blocks", taken(&there));
     assert_eq!(there.metadata().unwrap().len(), 4 * MIB as u64 + 3);
+    sea.check();
+}
+
+#[test]
+fn what_is_written_by_a_map_alone_is_told_too() {
+    let test = "what_is_written_by_a_map_alone_is_told_too";
+    let Some((sea, places)) = passing(test, 2, &["--cache", "0"]) else {
+        return;
+    };
+    let (path, there) = (places[0].join("f"), places[1].join("f"));
+    std::fs::write(&path, vec![0; 10_000]).unwrap();
+    let time = |path: &Path| {
+        let data = path.metadata().unwrap();
+        (data.mtime(), data.mtime_nsec())
+    };
+    let before = time(&there);
+    // Its descriptor is closed before anything is written.
+    let map = Mapped::of(&open(&path), 10_000);
+    map.put(17, 1);
+    map.sync();
+    assert!(time(&path) > before);
+    wait_until("others hear of it", || time(&there) > before);
+    let between = time(&there);
+    map.put(9_999, 2);
+    drop(map);
+    wait_until("others hear of the end", || time(&there) > between);
+    let back = std::fs::read(there).unwrap();
+    assert_eq!((back[17], back[9_999]), (1, 2));
+    sea.check();
+}
+
+#[test]
+fn what_a_map_wrote_is_told_though_the_mount_goes_at_once() {
+    let test = "what_a_map_wrote_is_told_though_the_mount_goes_at_once";
+    let Some((sea, places)) = passing(test, 2, &["--cache", "0"]) else {
+        return;
+    };
+    let (path, there) = (places[0].join("f"), places[1].join("f"));
+    std::fs::write(&path, vec![0; 4096]).unwrap();
+    let time = || {
+        let data = there.metadata().unwrap();
+        (data.mtime(), data.mtime_nsec())
+    };
+    let map = Mapped::of(&open(&path), 4096);
+    // Each takes longer to be heard: the mount looks for maps ever more seldom.
+    let mut heard = time();
+    for byte in 1..5 {
+        map.put(17, byte);
+        wait_until("others hear of it", || time() > heard);
+        // Of a second write to a page before that the kernel itself knows nothing.
+        map.sync();
+        heard = time();
+    }
+    map.put(17, 5);
+    drop(map);
+    let umount = format!("{} umount {}", binary(), places[0].display());
+    shell(Path::new("/"), &umount);
+    let library = sea.client();
+    wait_until("the manager knows that nobody has it", || {
+        library.namespace().stat("/f").unwrap().attr.settled
+    });
+    assert!(time() > heard);
     sea.check();
 }
 

@@ -12,6 +12,7 @@ mod data;
 mod directory;
 mod handle;
 mod later;
+mod leaving;
 mod lock;
 mod name;
 mod node;
@@ -61,6 +62,7 @@ pub(crate) struct Inner {
     /// The kernel maps files that are open for direct I/O.
     direct_maps: OnceLock<bool>,
     passing: passed::Passing,
+    leaving: leaving::Leaving,
     space: attribute::SpaceCache,
     over: std::sync::atomic::AtomicBool,
 }
@@ -96,6 +98,7 @@ impl Fs {
             notifier: OnceLock::new(),
             direct_maps: OnceLock::new(),
             passing: passed::Passing::new(options.striped),
+            leaving: leaving::Leaving::default(),
             space: attribute::SpaceCache::default(),
             over: std::sync::atomic::AtomicBool::new(false),
             names,
@@ -108,6 +111,11 @@ impl Fs {
         })?;
         inner.nodes.note(&entry, 1);
         Ok(Fs { inner })
+    }
+
+    /// The kernel shows files of this mount as those of this device.
+    pub fn has_device(&self, device: u64) {
+        self.inner.leaving.knows_device(device);
     }
 
     /// The kernel reads this far ahead.
@@ -143,6 +151,7 @@ impl FileSystem for Fs {
         access::start(&self.inner);
         cache::start(&self.inner);
         refill::start(&self.inner);
+        leaving::start(&self.inner);
     }
 
     fn interrupted(&self, unique: u64) -> bool {
@@ -155,6 +164,7 @@ impl FileSystem for Fs {
             .store(true, std::sync::atomic::Ordering::SeqCst);
         self.inner.waiters.end();
         self.inner.refill.end();
+        self.inner.end_leaving();
         self.inner.report_accesses(Duration::from_secs(2));
     }
 

@@ -1,6 +1,7 @@
 //! A mount from its beginning to its end.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,9 @@ impl Mount {
             return Err(io::Error::other("the mount went away before it was ready"));
         }
         drop(permit);
+        if let Ok(data) = std::fs::metadata(&mount.dir) {
+            fs.has_device(data.dev());
+        }
         fs.reads_ahead(kernel::set_read_ahead(&mount.dir, options.read_ahead));
         Ok(mount)
     }

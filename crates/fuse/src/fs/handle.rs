@@ -61,6 +61,11 @@ impl Handle {
         Ok(())
     }
 
+    /// Whether the file may be written to by a map of which the kernel tells nobody, also when this has ended.
+    pub fn may_be_mapped(&self) -> bool {
+        self.announced.is_some() && self.read
+    }
+
     /// A descriptor of it is closed; maybe its last one.
     pub fn loses_one(&self) {
         let mut last = self.lost_one.lock().unwrap_or_else(PoisonError::into_inner);

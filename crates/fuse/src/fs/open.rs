@@ -360,7 +360,7 @@ impl Inner {
             let handle = self.handles.file(what.fh)?;
             handle.behind.drain();
             if handle.passed {
-                self.hear_of_passed_from(handle.inode, Some(&handle));
+                self.hear_of_passed(handle.inode);
             }
             let written = if handle.write {
                 handle.behind.hint(&handle.heard)
@@ -422,26 +422,45 @@ impl Inner {
             reply.error(libc::EINVAL);
             return;
         };
-        self.close(what.fh);
+        let handle = self.handles.file(what.fh);
+        if handle.is_ok_and(|handle| handle.may_be_mapped()) {
+            self.leave(what.fh);
+        } else {
+            self.close(what.fh);
+        }
         reply.done();
     }
 
-    fn close(&self, fh: u64) {
-        let Some(handle) = self.handles.remove(fh) else {
+    /// The same for what was not told to the manager when a descriptor was closed.
+    pub(super) fn settle_or_warn(&self, handle: &Handle) {
+        if let Err(errno) = self.settle(handle) {
+            let error = std::io::Error::from_raw_os_error(errno);
+            let inode = handle.inode;
+            tracing::warn!("file {inode}: its last writes were not reported: {error}");
+        }
+    }
+
+    pub(super) fn close(&self, fh: u64) {
+        if let Ok(handle) = self.handles.file(fh)
+            && handle.passed
+        {
+            // While it can be found as the one who wrote.
+            self.hear_of_passed(handle.inode);
+        }
+        self.finish(fh, self.handles.remove(fh));
+    }
+
+    /// Closes what is no open file any more.
+    pub(super) fn finish(&self, fh: u64, handle: Option<Arc<Handle>>) {
+        let Some(handle) = handle else {
             return;
         };
         let inode = handle.inode;
         handle.behind.drain();
         let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
         let passed = handle.passed;
-        if passed {
-            self.hear_of_passed_from(inode, Some(&handle));
-        }
         let read_past = handle.reading.past_cache;
-        if let Err(errno) = self.settle(&handle) {
-            let error = std::io::Error::from_raw_os_error(errno);
-            tracing::warn!("file {inode}: its last writes were not reported: {error}");
-        }
+        self.settle_or_warn(&handle);
         if handle.locked.load(Ordering::SeqCst) {
             self.unlock_opening(fh);
         }

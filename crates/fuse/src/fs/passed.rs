@@ -17,9 +17,8 @@ use rustix::fs::{StatVfsMountFlags, Timespec, Timestamps, UTIME_OMIT};
 use trireme::{Announcement, File};
 use trireme_proto::message::meta::{Attr, Time};
 
-use super::handle::Handle;
 use super::open::access;
-use super::{Inner, Outcome, now};
+use super::{Inner, Outcome, leaving, now};
 use crate::kernel::{Backing, Notifier, times_tell_all, waiting_for_kernel};
 
 /// Less is read in no time, and asking for the local file takes some.
@@ -105,16 +104,13 @@ impl Passed {
         self.backing.number
     }
 
-    pub fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How the kernel names the local file where it shows maps.
+    pub fn local_name(&self) -> Option<leaving::Name> {
+        leaving::name_of(&self.local)
     }
 
-    /// What was done to it until now is of no interest any more.
-    fn forget_news(&self) {
-        let mut seen = self.seen();
-        if let Ok(now) = Seen::of(&self.local) {
-            *seen = now;
-        }
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the next read show, though the disk may think that it has been read recently enough: it does not know
@@ -280,11 +276,21 @@ impl Inner {
 
     /// Takes note of what was done to a file that is passed on.
     pub(super) fn hear_of_passed(&self, inode: u64) {
-        self.hear_of_passed_from(inode, None);
+        self.hear_of(inode, true);
     }
 
-    /// The same; `writer` may be no opening of it any more.
-    pub(super) fn hear_of_passed_from(&self, inode: u64, writer: Option<&Handle>) {
+    /// The times of a file were set: when it was written or read before is of no interest any more.
+    pub(super) fn times_were_set(&self, inode: u64) {
+        self.hear_of(inode, false);
+        let passed = self.nodes.with(inode, |node| node.passed.clone());
+        if let Some(passed) = passed.flatten()
+            && self.nodes.is_access_due(inode, now())
+        {
+            passed.forget_reads();
+        }
+    }
+
+    fn hear_of(&self, inode: u64, times: bool) {
         let passed = self.nodes.with(inode, |node| node.passed.clone());
         let Some(passed) = passed.flatten() else {
             return;
@@ -299,7 +305,7 @@ impl Inner {
         let when = |local: Time, known: Time| {
             if local > known { local } else { now() }
         };
-        if passed.tells_reads && found.read > before.read && !self.no_atime {
+        if times && passed.tells_reads && found.read > before.read && !self.no_atime {
             let known = self
                 .nodes
                 .with(inode, |node| node.attr.mtime.max(node.attr.ctime));
@@ -310,10 +316,7 @@ impl Inner {
             return;
         }
         // Whoever else writes tells of it by itself.
-        let others = self.handles.writers(inode);
-        let mut writers = writer
-            .into_iter()
-            .chain(others.iter().map(|handle| &**handle));
+        let mut writers = self.handles.writers(inode).into_iter();
         let Some(writer) = writers.find(|handle| handle.announced.is_some()) else {
             return;
         };
@@ -322,6 +325,9 @@ impl Inner {
             && let Err(error) = writer.file.becomes_sparse()
         {
             tracing::debug!("the space of file {inode} is shown too large: {error}");
+        }
+        if !times {
+            return;
         }
         self.nodes.with(inode, |node| {
             let when = when(found.written, node.attr.ctime);
@@ -348,17 +354,6 @@ impl Inner {
             }
         }
         true
-    }
-
-    /// The times of a file were set: what happened to it before is of no interest any more.
-    pub(super) fn times_were_set(&self, inode: u64) {
-        let passed = self.nodes.with(inode, |node| node.passed.clone());
-        if let Some(passed) = passed.flatten() {
-            passed.forget_news();
-            if self.nodes.is_access_due(inode, now()) {
-                passed.forget_reads();
-            }
-        }
     }
 
     /// An opening of a file that is passed on has ended; the last one ends that.
