@@ -46,7 +46,14 @@ pub fn measure(
     ways.extend(gluster.map(|gluster| Way::File(gluster.place().join("large"))));
     let mut times: [Times; 3] = Default::default();
     let (mut passed, mut limit, mut locally) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut foreign, mut spread) = (Vec::new(), Vec::new());
+    let (mut foreign, mut spread, mut spreading) = (Vec::new(), Vec::new(), Vec::new());
+    // What servers with a disk each would have, though these share one.
+    std::fs::create_dir(place.join("striped"))?;
+    let all = LayoutWish {
+        count: Some(args.servers),
+        ..LayoutWish::default()
+    };
+    cluster.namespace().set_layout("/striped", all)?;
     // One for all, and it begins on a page: where an allocator puts one, mostly 16 bytes after the
     // beginning of a page, some processors copy from the page cache several times slower.
     let mut buffer = cluster.buffer(args.transfer as usize)?;
@@ -75,6 +82,9 @@ pub fn measure(
             took
         };
         let (whole, striped) = (strange(Some(1))?, strange(None)?);
+        let scattered = Way::File(place.join("striped/large"));
+        let scattering = scattered.write(args, &buffer)?;
+        scattered.remove()?;
         let local = Way::File(source.join("large"));
         let written = local.write(args, &buffer)?;
         // A new mount each time: nothing of the file is in the kernel's cache of it.
@@ -92,6 +102,7 @@ pub fn measure(
             limit.push(anything);
             foreign.push(whole);
             spread.push(striped);
+            spreading.push(scattering);
         }
     }
     let megabytes = args.size as f64 / 1e6;
@@ -123,6 +134,8 @@ pub fn measure(
     add("read others'", peer, &mut foreign, &mut library.read, half);
     add("read striped", peer, &mut spread, &mut library.read, half);
     add("FUSE's limit", peer, &mut limit, &mut library.read, None);
+    let (ours, theirs) = (&mut spreading, &mut library.write);
+    add("write striped", peer, ours, theirs, half);
     let peer = "a bare FUSE file system over a local file";
     add("read striped", peer, &mut spread, &mut passed, half);
     let peer = "FUSE's limit: answers that nobody put anything into";
@@ -137,6 +150,8 @@ pub fn measure(
         &mut others.write,
         Some(4.0),
     );
+    let (ours, theirs) = (&mut spreading, &mut others.write);
+    add("write striped", peer, ours, theirs, Some(4.0));
     let same = Some(1.0);
     add("read", peer, &mut mount.read, &mut others.read, same);
     add(
