@@ -130,6 +130,46 @@ fn what_is_written_by_a_map_alone_is_told_too() {
 }
 
 #[test]
+fn what_is_written_by_a_map_moves_the_times_at_once() {
+    let test = "what_is_written_by_a_map_moves_the_times_at_once";
+    let Some((sea, places)) = passing(test, 1, &["--cache", "60"]) else {
+        return;
+    };
+    for (name, made) in [("there", true), ("new", false)] {
+        let path = places[0].join(name);
+        if made {
+            std::fs::write(&path, vec![0; 4096]).unwrap();
+        }
+        let time = || {
+            let data = path.metadata().unwrap();
+            let (written, changed) = (data.mtime(), data.ctime());
+            (written, data.mtime_nsec(), changed, data.ctime_nsec())
+        };
+        if made {
+            time();
+        }
+        let mut options = OpenOptions::new();
+        let both = options.read(true).write(true).create(true).truncate(false);
+        let file = both.open(&path).unwrap();
+        if !made {
+            file.set_len(4096).unwrap();
+        }
+        let map = Mapped::of(&file, 4096);
+        let mut file = Some(file);
+        for byte in 1..4 {
+            let before = time();
+            map.put(17, byte);
+            let now = time();
+            assert!(now.0 >= before.0 && now > before, "{name}, write {byte}");
+            map.sync();
+            // The last ones are made when no descriptor is open any more.
+            file.take();
+        }
+    }
+    sea.check();
+}
+
+#[test]
 fn what_a_map_wrote_is_told_though_the_mount_goes_at_once() {
     let test = "what_a_map_wrote_is_told_though_the_mount_goes_at_once";
     let Some((sea, places)) = passing(test, 2, &["--cache", "0"]) else {

@@ -11,7 +11,9 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::cache::Outdated;
 use super::{Inner, Outcome, errno, library_errno, now, unexpected};
-use crate::kernel::abi::{self, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime, set};
+use crate::kernel::abi::{
+    self, AttrOut, EntryOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime, set,
+};
 use crate::kernel::{Reply, Request};
 
 /// What `statfs` said last, and when: asking all servers costs a round trip to each.
@@ -144,10 +146,26 @@ impl Inner {
         }
     }
 
+    /// How long the kernel may take attributes for true: not at all while a file may be written by a map, of which
+    /// nobody tells.
+    pub(super) fn attributes_last(&self, inode: u64) -> Duration {
+        match self.nodes.with(inode, |node| node.mapping_opens) {
+            None | Some(0) => self.ttl,
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// The same for an entry.
+    pub(super) fn limit_attributes(&self, entry: &mut EntryOut) {
+        let last = self.attributes_last(entry.nodeid);
+        (entry.attr_valid, entry.attr_valid_nsec) = (last.as_secs(), last.subsec_nanos());
+    }
+
     fn attr_reply(&self, attr: Attr) -> AttrOut {
+        let last = self.attributes_last(attr.inode);
         AttrOut {
-            attr_valid: self.ttl.as_secs(),
-            attr_valid_nsec: self.ttl.subsec_nanos(),
+            attr_valid: last.as_secs(),
+            attr_valid_nsec: last.subsec_nanos(),
             dummy: 0,
             attr: self.attr_out(attr),
         }
@@ -165,9 +183,10 @@ impl Inner {
                 reserved: 0,
             };
             let size = shown_size(&attr);
+            let last = self.attributes_last(attr.inode);
             StatxOut {
-                attr_valid: self.ttl.as_secs(),
-                attr_valid_nsec: self.ttl.subsec_nanos(),
+                attr_valid: last.as_secs(),
+                attr_valid_nsec: last.subsec_nanos(),
                 flags: 0,
                 spare: [0; 2],
                 stat: Statx {

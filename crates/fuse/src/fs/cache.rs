@@ -156,15 +156,16 @@ impl Inner {
     }
 
     /// Whoever opens a file finds its end, which the kernel may have been told when it was another one: pages that
-    /// go take that with them, but there may be none.
-    pub(super) fn renew_attributes(&self, inode: u64) {
+    /// go take that with them, but there may be none. The time of the last write is to be asked for again and again if it
+    /// `maps`.
+    pub(super) fn renew_attributes(&self, inode: u64, maps: bool) {
         if self.ttl.is_zero() {
             return;
         }
         let changed = self.nodes.with(inode, |node| {
             let now = version(&node.attr);
             let before = node.shown.replace(now);
-            before.is_some_and(|before| before != now || !node.attr.settled)
+            before.is_some_and(|before| maps || before != now || !node.attr.settled)
         });
         if let (Some(true), Some(notifier)) = (changed, self.notifier.get()) {
             notifier.forget_attributes(inode);

@@ -47,13 +47,14 @@ impl Inner {
             self.nodes.forget(entry.attr.inode, 1);
             return Err(errno);
         }
+        let last = self.attributes_last(entry.attr.inode);
         Ok(EntryOut {
             nodeid: entry.attr.inode,
             generation: 0,
             entry_valid: self.ttl.as_secs(),
             entry_valid_nsec: self.ttl.subsec_nanos(),
-            attr_valid: self.ttl.as_secs(),
-            attr_valid_nsec: self.ttl.subsec_nanos(),
+            attr_valid: last.as_secs(),
+            attr_valid_nsec: last.subsec_nanos(),
             attr: self.attr_out(entry.attr),
         })
     }

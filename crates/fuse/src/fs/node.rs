@@ -38,6 +38,8 @@ pub(super) struct Node {
     /// What the kernel reads in its place, and the openings that it does so for: all that there are then.
     pub passed: Option<Arc<Passed>>,
     pub passed_opens: usize,
+    /// Those of them that may have a map, which nobody is told of that it is written to.
+    pub mapping_opens: usize,
     /// Last write that the manager has not heard of.
     pub written: Option<Time>,
     /// Times were set by hand after the last write.
@@ -156,6 +158,7 @@ impl Nodes {
                 cached_opens: 0,
                 passed: None,
                 passed_opens: 0,
+                mapping_opens: 0,
                 written: None,
                 times_set: false,
                 accessed: None,

@@ -192,7 +192,11 @@ impl Inner {
         if direct && (passed.is_none() || (access.write && !by_itself) || asks_direct) {
             open_flags |= abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES;
         }
-        self.renew_attributes(inode);
+        let maps = announced.is_some() && access.read;
+        if maps {
+            self.nodes.with(inode, |node| node.mapping_opens += 1);
+        }
+        self.renew_attributes(inode, maps);
         let (grant, capability) = (file.grant(), file.had_capability());
         // Who reads past the cache may map the file, too, or splice from it: that goes through pages.
         let pages = !direct || reading.past_cache;
@@ -289,7 +293,9 @@ impl Inner {
     /// Tells the kernel of a new file that is open already.
     pub(super) fn reply_created(&self, reply: Reply, created: Outcome<(EntryOut, OpenOut)>) {
         match created {
-            Ok((entry, out)) => {
+            Ok((mut entry, out)) => {
+                // Now that it is open.
+                self.limit_attributes(&mut entry);
                 let mut bytes = [0; size_of::<EntryOut>() + size_of::<OpenOut>()];
                 bytes[..size_of::<EntryOut>()].copy_from_slice(entry.as_bytes());
                 bytes[size_of::<EntryOut>()..].copy_from_slice(out.as_bytes());
@@ -458,7 +464,7 @@ impl Inner {
         let inode = handle.inode;
         handle.behind.drain();
         let (write, direct, pages) = (handle.write, handle.direct, handle.pages);
-        let passed = handle.passed;
+        let (passed, mapped) = (handle.passed, handle.may_be_mapped());
         let read_past = handle.reading.past_cache;
         self.settle_or_warn(&handle);
         if handle.locked.load(Ordering::SeqCst) {
@@ -478,6 +484,7 @@ impl Inner {
             if pages {
                 node.cached_opens = node.cached_opens.saturating_sub(1);
             }
+            node.mapping_opens -= usize::from(mapped);
             if write && node.opens == 0 {
                 node.written = None;
             }
