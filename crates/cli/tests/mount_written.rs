@@ -5,6 +5,7 @@ mod mount_support;
 mod support;
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mount_support::mapped::Mapped;
 use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
 use mount_support::{binary, open, sea_in, shell, wait_until};
+use rustix::fs::OFlags;
 use support::Random;
 use support::small::Small;
 use trireme::Part;
@@ -166,6 +168,51 @@ fn what_is_written_by_a_map_moves_the_times_at_once() {
             file.take();
         }
     }
+    sea.check();
+}
+
+#[test]
+fn each_write_moves_the_times_and_nothing_else_does() {
+    let test = "each_write_moves_the_times_and_nothing_else_does";
+    let Some((sea, places)) = passing(test, 1, &[]) else {
+        return;
+    };
+    let path = places[0].join("f");
+    let time = |file: &File| {
+        let data = file.metadata().unwrap();
+        (data.mtime(), data.mtime_nsec())
+    };
+    // By the manager and by the kernel, whose clocks are not the same.
+    let file = File::create(&path).unwrap();
+    let mut last = time(&file);
+    let mut moved = |what| {
+        let now = time(&file);
+        assert!(now > last, "{what}: {now:?}");
+        last = now;
+    };
+    for _ in 0..support::times(5000) {
+        file.set_len(10).unwrap();
+        moved("cut");
+        for what in ["written", "written again", "and again"] {
+            file.write_all_at(b"word", 0).unwrap();
+            moved(what);
+        }
+    }
+    drop(file);
+    // One that has nothing on any server before somebody opens it for writing.
+    std::fs::remove_file(&path).unwrap();
+    let flags = OFlags::RDONLY | OFlags::CREATE;
+    let empty = File::from(rustix::fs::open(&path, flags, 0o644.into()).unwrap());
+    let last = time(&empty);
+    drop(empty);
+    let local = sea.dir("clock").join("f");
+    wait_until("the disk's clock has gone on", || {
+        time(&File::create(&local).unwrap()) > last
+    });
+    let again = open(&path);
+    assert_eq!(time(&again), last, "opened");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(time(&again), last, "removed");
     sea.check();
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Passed {
     local: LocalFile,
     /// What its times were when somebody last looked.
     seen: Mutex<Seen>,
+    /// When it had last been written at the beginning.
+    written_before: Time,
     /// Its disk keeps access times.
     tells_reads: bool,
 }
@@ -250,9 +252,11 @@ impl Inner {
         let backing = backing
             .inspect_err(|error| tracing::debug!("file {} is not passed on: {error}", file.inode()))
             .ok()?;
+        let seen = Seen::of(&local).ok()?;
         Some(Passed {
             backing,
-            seen: Mutex::new(Seen::of(&local).ok()?),
+            seen: Mutex::new(seen),
+            written_before: seen.written,
             local,
             tells_reads: !disk.f_flag.contains(StatVfsMountFlags::NOATIME),
         })
@@ -320,36 +324,38 @@ impl Inner {
         let Some(writer) = writers.find(|handle| handle.announced.is_some()) else {
             return;
         };
-        writer.file.was_written_here(found.size);
+        // Together, as who reports at this moment tells both or nothing of it.
+        self.nodes.with(inode, |node| {
+            if times {
+                let known = node.written.max(Some(node.attr.ctime));
+                let when = known.map_or(found.written, |known| when(found.written, known));
+                node.written = node.written.max(Some(when));
+                node.times_set = false;
+            }
+            writer.file.was_written_here(found.size);
+        });
         if found.sparse
             && let Err(error) = writer.file.becomes_sparse()
         {
             tracing::debug!("the space of file {inode} is shown too large: {error}");
         }
-        if !times {
-            return;
-        }
-        self.nodes.with(inode, |node| {
-            let when = when(found.written, node.attr.ctime);
-            node.written = Some(node.written.map_or(when, |last| last.max(when)));
-            node.times_set = false;
-        });
     }
 
     /// Size and space of a file that is passed on, which need not be asked for.
     pub(super) fn complete_passed(&self, attr: &mut Attr) -> bool {
         let passed = self.nodes.with(attr.inode, |node| node.passed.clone());
-        let Some(now) = passed
-            .flatten()
-            .and_then(|passed| Seen::of(&passed.local).ok())
-        else {
+        let Some(passed) = passed.flatten() else {
+            return false;
+        };
+        let Ok(now) = Seen::of(&passed.local) else {
             return false;
         };
         attr.stored = now.stored;
         if !attr.settled {
             attr.size = now.size;
-            // By somebody else, of whom the manager has not heard yet.
-            if now.written > attr.ctime {
+            // By somebody else, of whom the manager has not heard yet. What was written before may be of later than it
+            // knows, too: its clock is another one, and the local file was written after the time was taken.
+            if now.written > attr.ctime && now.written != passed.written_before {
                 (attr.mtime, attr.ctime) = (now.written, now.written);
             }
         }
