@@ -5,7 +5,7 @@ mod mount_support;
 mod support;
 
 use mount_support::{open, shell, two, wait_until};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -105,6 +105,15 @@ fn without_caches_every_write_is_seen_at_once() {
         assert_eq!(u64::from_le_bytes(byte), round);
         assert_eq!(reader.metadata().unwrap().len(), round * 1000 + 8);
         assert_eq!(a.join("f").metadata().unwrap().len(), round * 1000 + 8);
+    }
+    // Who asks for it late appends where the end is now, too.
+    rustix::fs::fcntl_setfl(&one, OFlags::APPEND).unwrap();
+    for length in [5000, 3, 0] {
+        other.set_len(length).unwrap();
+        (&one).write_all(b"end").unwrap();
+        assert_eq!(other.metadata().unwrap().len(), length + 3);
+        other.read_exact_at(&mut byte[..3], length).unwrap();
+        assert_eq!(&byte[..3], b"end");
     }
 }
 

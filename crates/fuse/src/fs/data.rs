@@ -27,6 +27,13 @@ fn done(what: &WriteIn) -> WriteOut {
     }
 }
 
+/// Whether it goes to the end, wherever that is. Programs may say so late (`fcntl`), too; then the kernel may have put
+/// it where it takes the end to be, into pages of its own, and it stays there.
+fn appends(what: &WriteIn, handle: &Handle) -> bool {
+    let from_cache = what.write_flags & abi::WRITE_CACHE != 0;
+    what.flags as i32 & libc::O_APPEND != 0 && handle.direct && !from_cache
+}
+
 impl Inner {
     pub(super) fn read(&self, request: &Request<'_>, mut reply: Reply) {
         let found = request
@@ -136,7 +143,7 @@ impl Inner {
 
     /// Writes what takes no word to anybody, or begins to; false where there is more to do.
     fn write_here(self: &Arc<Self>, what: &WriteIn, data: &[u8], handle: &Arc<Handle>) -> bool {
-        let append = handle.append && what.flags as i32 & libc::O_APPEND != 0;
+        let append = appends(what, handle);
         let length = u64::from(what.size);
         let end = what.offset.saturating_add(length);
         if append || !handle.behind.is_free(&(what.offset..end)) || !self.adds(what, handle) {
@@ -162,7 +169,7 @@ impl Inner {
 
     fn write_bytes(&self, what: &WriteIn, data: &[u8], handle: &Handle, reply: Reply) {
         let done = done(what);
-        if handle.append && what.flags as i32 & libc::O_APPEND != 0 {
+        if appends(&what, handle) {
             let result = self.append(handle, data);
             reply.result(result.map(|()| done));
             return;

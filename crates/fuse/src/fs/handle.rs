@@ -21,7 +21,6 @@ pub(super) struct Handle {
     pub uid: u32,
     pub read: bool,
     pub write: bool,
-    pub append: bool,
     /// It can be mapped and written through the mapping, of which nobody is told at once.
     pub maps: bool,
     /// Its bytes do not go through the page cache.

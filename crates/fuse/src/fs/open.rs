@@ -244,7 +244,6 @@ impl Inner {
             behind,
             read: access.read,
             write: access.write,
-            append,
             maps: access.read && access.write,
             direct,
             pages,
