@@ -169,7 +169,7 @@ impl Inner {
 
     fn write_bytes(&self, what: &WriteIn, data: &[u8], handle: &Handle, reply: Reply) {
         let done = done(what);
-        if appends(&what, handle) {
+        if appends(what, handle) {
             let result = self.append(handle, data);
             reply.result(result.map(|()| done));
             return;
