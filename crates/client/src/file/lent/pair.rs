@@ -300,15 +300,15 @@ mod tests {
 
     /// Work in parts that take a few microseconds each, and who has done them.
     #[derive(Default)]
-    struct Parts {
+    pub struct Parts {
         next: AtomicUsize,
         under_way: AtomicUsize,
-        done: [AtomicUsize; 8],
-        by_others: AtomicUsize,
+        pub done: [AtomicUsize; 8],
+        pub by_others: AtomicUsize,
     }
 
     impl Parts {
-        fn share(&self, first: std::thread::ThreadId) {
+        pub fn share(&self, first: std::thread::ThreadId) {
             self.under_way.fetch_add(1, Ordering::SeqCst);
             while let Some(one) = self.done.get(self.next.fetch_add(1, Ordering::SeqCst)) {
                 let begin = Instant::now();

@@ -99,37 +99,19 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use std::time::Duration;
 
-    use super::super::tests::{one_processor, wait_for};
+    use super::super::tests::{Parts, one_processor, wait_for};
     use super::*;
 
-    /// Work in parts, and what became of them.
+    /// Work in parts, of which each is done by the end.
     struct Work {
-        next: AtomicUsize,
-        done: [AtomicUsize; 8],
-        by_others: AtomicUsize,
+        parts: Parts,
         ended: Arc<AtomicUsize>,
-    }
-
-    impl Work {
-        fn share(&self, first: std::thread::ThreadId) {
-            while let Some(one) = self.done.get(self.next.fetch_add(1, Ordering::SeqCst)) {
-                let begin = Instant::now();
-                while begin.elapsed() < Duration::from_micros(10) {
-                    std::hint::spin_loop();
-                }
-                one.fetch_add(1, Ordering::SeqCst);
-                let other = std::thread::current().id() != first;
-                self.by_others
-                    .fetch_add(usize::from(other), Ordering::SeqCst);
-            }
-        }
     }
 
     impl Drop for Work {
         fn drop(&mut self) {
-            let done = self.done.iter_mut().map(|one| *one.get_mut());
+            let done = self.parts.done.iter_mut().map(|one| *one.get_mut());
             assert!(done.eq([1; 8]), "a part was left out, or done twice");
             self.ended.fetch_add(1, Ordering::SeqCst);
         }
@@ -138,13 +120,11 @@ mod tests {
     /// Leaves work; what it gives is done in the end.
     fn leave(pair: &'static Pair, ended: &Arc<AtomicUsize>) -> Arc<Work> {
         let work = Arc::new(Work {
-            next: AtomicUsize::new(0),
-            done: Default::default(),
-            by_others: AtomicUsize::new(0),
+            parts: Parts::default(),
             ended: ended.clone(),
         });
         let (ours, first) = (work.clone(), std::thread::current().id());
-        pair.leave(Arc::new(move || ours.share(first)));
+        pair.leave(Arc::new(move || ours.parts.share(first)));
         work
     }
 
@@ -161,7 +141,7 @@ mod tests {
         static PAIR: Pair = Pair::new();
         let ended = Arc::default();
         let work = leave(&PAIR, &ended);
-        assert_eq!(work.by_others.load(Ordering::SeqCst), 0);
+        assert_eq!(work.parts.by_others.load(Ordering::SeqCst), 0);
         drop(work);
         assert_eq!(ended.load(Ordering::SeqCst), 1);
     }
@@ -180,7 +160,7 @@ mod tests {
             left += 1;
             // Nobody waits for it, and it ends.
             wait_for(|| PAIR.left().is_none());
-            let by_others = work.by_others.load(Ordering::SeqCst);
+            let by_others = work.parts.by_others.load(Ordering::SeqCst);
             drop(work);
             wait_for(|| ended.load(Ordering::SeqCst) == left);
             by_others == 8
