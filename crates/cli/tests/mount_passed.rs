@@ -13,8 +13,9 @@ use std::sync::mpsc;
 
 use mount_support::mapped::Mapped;
 use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
-use mount_support::{binary, open, shell, wait_until};
+use mount_support::{binary, open, sea_in, shell, wait_until};
 use support::Random;
+use support::small::Small;
 use trireme::LayoutWish;
 
 const MIB: usize = 1 << 20;
@@ -249,6 +250,39 @@ fn new_files_of_a_mount_are_whole_where_servers_share_a_disk() {
         shown.f_blocks * shown.f_frsize,
         disk.f_blocks * disk.f_frsize
     );
+    sea.check();
+}
+
+#[test]
+fn disks_that_the_kernel_does_not_take_are_used_by_the_mount() {
+    let test = "disks_that_the_kernel_does_not_take_are_used_by_the_mount";
+    let (dir, base) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let over = Small::laid_over(dir.path().join("cluster"), base.path());
+    let Some(_over) = over else {
+        support::skip(
+            test,
+            "a file system over another one cannot be mounted here",
+        );
+        return;
+    };
+    let Some(mut sea) = sea_in(test, dir, 3) else {
+        return;
+    };
+    let (one, other) = (sea.mount(&[]), sea.mount(&[]));
+    let library = sea.client();
+    let bytes = Random::new(11).bytes(3 * MIB + 5);
+    for name in ["first", "second"] {
+        std::fs::write(one.join(name), &bytes).unwrap();
+        assert!(std::fs::read(other.join(name)).unwrap() == bytes);
+        let map = Mapped::of(&open(&other.join(name)), bytes.len());
+        map.put(1, 77);
+        map.sync();
+        drop(map);
+        assert_eq!(std::fs::read(one.join(name)).unwrap()[1], 77);
+    }
+    // Nothing is won by having them whole.
+    let second = library.namespace().stat("/second").unwrap();
+    assert_eq!(second.layout.unwrap().servers.len(), 3);
     sea.check();
 }
 

@@ -1,4 +1,4 @@
-//! Disks that are soon full.
+//! Disks that are soon full, and such as containers have.
 
 /// A small file system, unmounted at the end however the test ends.
 pub struct Small {
@@ -52,6 +52,28 @@ impl Small {
         succeeds(&mut memory).then_some(Small {
             at,
             kind: "tmpfs",
+            _image: None,
+        })
+    }
+}
+
+impl Small {
+    /// A file system that is laid over others, all of whose own is in `base`.
+    pub fn laid_over(at: std::path::PathBuf, base: &std::path::Path) -> Option<Small> {
+        std::fs::create_dir_all(&at).unwrap();
+        let parts = ["lower", "upper", "work"].map(|name| base.join(name));
+        parts
+            .iter()
+            .for_each(|part| std::fs::create_dir(part).unwrap());
+        let [lower, upper, work] = parts.map(|part| part.display().to_string());
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let mut overlay = std::process::Command::new("mount");
+        overlay
+            .args(["-t", "overlay", "-o", &options, "overlay"])
+            .arg(&at);
+        succeeds(&mut overlay).then_some(Small {
+            at,
+            kind: "overlay",
             _image: None,
         })
     }

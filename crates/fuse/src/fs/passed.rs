@@ -10,6 +10,7 @@
 use std::fs::File as LocalFile;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ const LOOK: Duration = Duration::from_micros(50);
 pub(super) struct Passing {
     striped: bool,
     takes: OnceLock<bool>,
+    /// The disks are of a kind that it does not take.
+    refused: AtomicBool,
     writes: OnceLock<bool>,
     whole: OnceLock<bool>,
     /// When the servers were last asked where they are, of whom not all have answered.
@@ -51,6 +54,7 @@ impl Passing {
         Passing {
             striped,
             takes: OnceLock::new(),
+            refused: AtomicBool::new(false),
             writes: OnceLock::new(),
             whole: OnceLock::new(),
             asked: Mutex::new(None),
@@ -162,17 +166,17 @@ impl Inner {
     /// Whether the kernel takes files of this host.
     fn passes(&self) -> bool {
         let takes = || self.notifier.get().is_some_and(Notifier::takes_files);
-        *self.passing.takes.get_or_init(takes)
+        *self.passing.takes.get_or_init(takes) && !self.passing.refused.load(Ordering::Relaxed)
     }
 
     /// Whether new files are to be such as the kernel takes: where spreading them would add no disk.
     pub(super) fn keeps_whole(&self) -> bool {
         let passing = &self.passing;
+        if passing.striped || !self.passes() {
+            return false;
+        }
         if let Some(known) = passing.whole.get() {
             return *known;
-        }
-        if passing.striped || !self.passes() {
-            return *passing.whole.get_or_init(|| false);
         }
         let asked = passing.asked.lock();
         let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
@@ -249,9 +253,14 @@ impl Inner {
         let disk = rustix::fs::fstatvfs(&local).ok()?;
         let notifier = self.notifier.get()?;
         let backing = notifier.back(local.as_fd());
-        let backing = backing
-            .inspect_err(|error| tracing::debug!("file {} is not passed on: {error}", file.inode()))
-            .ok()?;
+        let refused = |error: &std::io::Error| {
+            tracing::debug!("file {} is not passed on: {error}", file.inode());
+            // A file system over another one, as containers have it, for all files.
+            if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EOPNOTSUPP)) {
+                self.passing.refused.store(true, Ordering::Relaxed);
+            }
+        };
+        let backing = backing.inspect_err(refused).ok()?;
         let seen = Seen::of(&local).ok()?;
         Some(Passed {
             backing,
