@@ -62,9 +62,9 @@ impl Small {
     pub fn laid_over(at: std::path::PathBuf, base: &std::path::Path) -> Option<Small> {
         std::fs::create_dir_all(&at).unwrap();
         let parts = ["lower", "upper", "work"].map(|name| base.join(name));
-        parts
-            .iter()
-            .for_each(|part| std::fs::create_dir(part).unwrap());
+        for part in &parts {
+            std::fs::create_dir(part).unwrap();
+        }
         let [lower, upper, work] = parts.map(|part| part.display().to_string());
         let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
         let mut overlay = std::process::Command::new("mount");
