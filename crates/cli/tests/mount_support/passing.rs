@@ -32,7 +32,7 @@ pub fn passing(test: &str, mounts: usize, options: &[&str]) -> Option<(Sea, Vec<
         return None;
     }
     // As containers have it.
-    let disk = rustix::fs::statfs(&std::env::temp_dir()).unwrap();
+    let disk = rustix::fs::statfs(std::env::temp_dir()).unwrap();
     if disk.f_type as u64 == OVERLAY {
         crate::support::skip(test, "files are on a file system that is laid over others");
         return None;
