@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mount_support::mapped::Mapped;
-use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon};
-use mount_support::{binary, open, sea_in, shell, wait_until};
+use mount_support::passing::{OpenBoth, Stopped, passing, read_all, soon, written};
+use mount_support::{Sea, binary, open, sea_in, shell, wait_until};
 use rustix::fs::OFlags;
 use support::Random;
 use support::small::Small;
@@ -77,8 +77,7 @@ fn what_the_kernel_writes_is_told_to_others_before_it_is_closed() {
         let copy = (number % 2 != 0).then_some(copy);
         let now = there.metadata().unwrap();
         assert_eq!(now.len(), number * 7);
-        let later = |data: &std::fs::Metadata| (data.mtime(), data.mtime_nsec());
-        assert!(later(&now) >= later(&before), "line {number}");
+        assert!(written(&now) >= written(&before), "line {number}");
         assert_eq!(path.metadata().unwrap().len(), number * 7);
         drop(copy);
         before = now;
@@ -87,7 +86,7 @@ fn what_the_kernel_writes_is_told_to_others_before_it_is_closed() {
             file.write_all_at(b"A", 0).unwrap();
             file.sync_all().unwrap();
             assert!(
-                later(&there.metadata().unwrap()) > later(&before),
+                written(&there.metadata().unwrap()) > written(&before),
                 "line {number}"
             );
         }
@@ -102,6 +101,14 @@ fn what_the_kernel_writes_is_told_to_others_before_it_is_closed() {
     sea.check();
 }
 
+/// Before that others ask its server, and are told what it knows.
+fn until_settled(sea: &Sea, path: &str) {
+    let library = sea.client();
+    wait_until("the manager knows that nobody writes to it", || {
+        library.namespace().stat(path).unwrap().attr.settled
+    });
+}
+
 #[test]
 fn what_is_written_by_a_map_alone_is_told_too() {
     let test = "what_is_written_by_a_map_alone_is_told_too";
@@ -110,21 +117,19 @@ fn what_is_written_by_a_map_alone_is_told_too() {
     };
     let (path, there) = (places[0].join("f"), places[1].join("f"));
     std::fs::write(&path, vec![0; 10_000]).unwrap();
-    let time = |path: &Path| {
-        let data = path.metadata().unwrap();
-        (data.mtime(), data.mtime_nsec())
-    };
+    let time = |path: &Path| written(&path.metadata().unwrap());
     let before = time(&there);
     // Its descriptor is closed before anything is written.
     let map = Mapped::of(&open(&path), 10_000);
     map.put(17, 1);
     map.sync();
-    assert!(time(&path) > before);
-    wait_until("others hear of it", || time(&there) > before);
-    let between = time(&there);
+    let between = time(&path);
+    assert!(between > before);
+    wait_until("others hear of it", || time(&there) == between);
     map.put(9_999, 2);
     drop(map);
-    wait_until("others hear of the end", || time(&there) > between);
+    until_settled(&sea, "/f");
+    assert!(time(&there) > between);
     let back = std::fs::read(there).unwrap();
     assert_eq!((back[17], back[9_999]), (1, 2));
     sea.check();
@@ -143,8 +148,7 @@ fn what_is_written_by_a_map_moves_the_times_at_once() {
         }
         let time = || {
             let data = path.metadata().unwrap();
-            let (written, changed) = (data.mtime(), data.ctime());
-            (written, data.mtime_nsec(), changed, data.ctime_nsec())
+            (written(&data), (data.ctime(), data.ctime_nsec()))
         };
         if made {
             time();
@@ -161,7 +165,7 @@ fn what_is_written_by_a_map_moves_the_times_at_once() {
             let before = time();
             map.put(17, byte);
             let now = time();
-            assert!(now.0 >= before.0 && now > before, "{name}, write {byte}");
+            assert!(now.0 > before.0 && now.1 > before.1, "{name}, write {byte}");
             map.sync();
             // The last ones are made when no descriptor is open any more.
             file.take();
@@ -177,10 +181,7 @@ fn each_write_moves_the_times_and_nothing_else_does() {
         return;
     };
     let path = places[0].join("f");
-    let time = |file: &File| {
-        let data = file.metadata().unwrap();
-        (data.mtime(), data.mtime_nsec())
-    };
+    let time = |file: &File| written(&file.metadata().unwrap());
     // By the manager and by the kernel, whose clocks are not the same.
     let file = File::create(&path).unwrap();
     let mut last = time(&file);
@@ -223,10 +224,7 @@ fn what_a_map_wrote_is_told_though_the_mount_goes_at_once() {
     };
     let (path, there) = (places[0].join("f"), places[1].join("f"));
     std::fs::write(&path, vec![0; 4096]).unwrap();
-    let time = || {
-        let data = there.metadata().unwrap();
-        (data.mtime(), data.mtime_nsec())
-    };
+    let time = || written(&there.metadata().unwrap());
     let map = Mapped::of(&open(&path), 4096);
     // Each takes longer to be heard: the mount looks for maps ever more seldom.
     let mut heard = time();
@@ -241,10 +239,7 @@ fn what_a_map_wrote_is_told_though_the_mount_goes_at_once() {
     drop(map);
     let umount = format!("{} umount {}", binary(), places[0].display());
     shell(Path::new("/"), &umount);
-    let library = sea.client();
-    wait_until("the manager knows that nobody has it", || {
-        library.namespace().stat("/f").unwrap().attr.settled
-    });
+    until_settled(&sea, "/f");
     assert!(time() > heard);
     sea.check();
 }

@@ -1,7 +1,7 @@
 //! For tests of files that the kernel reads and writes by itself.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::mpsc;
@@ -82,6 +82,11 @@ pub fn read_all(file: &File, length: usize) -> Vec<u8> {
     }
     bytes.truncate(at);
     bytes
+}
+
+/// When a file was last written.
+pub fn written(data: &Metadata) -> (i64, i64) {
+    (data.mtime(), data.mtime_nsec())
 }
 
 /// Opening for reading and writing.

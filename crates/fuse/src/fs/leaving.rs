@@ -1,6 +1,6 @@
 //! Openings that have ended for the kernel, but maybe not for maps: who has mapped a file that is passed on has the
 //! local file, and may go on writing to it when all descriptors are closed. Such an opening is kept until nobody on
-//! this host has the file mapped, so that what is written is told to the manager: while they write, and at the end.
+//! this host has the file mapped, so that what is written is told to the manager. Until then others hear of it from the file's server.
 
 use std::collections::HashSet;
 use std::io;
@@ -126,10 +126,10 @@ impl Inner {
         }
     }
 
-    /// Waits until it is time to look again, tells of what was written, and closes what is mapped no more.
+    /// Waits until it is time to look again, and closes what is mapped no more.
     fn see_off(&self) {
         let leaving = &self.leaving;
-        let mut state = leaving.state();
+        let state = leaving.state();
         let next = state.iter().map(|one| one.next).min();
         let wait = next.map_or(SELDOM, |next| {
             next.saturating_duration_since(Instant::now())
@@ -147,28 +147,26 @@ impl Inner {
             HashSet::new()
         });
         let took = begin.elapsed();
+        // While they can be found as who wrote, and before anybody waits for the list: the manager may be asked.
+        let inodes: Vec<u64> = leaving.state().iter().map(|one| one.names[1].1).collect();
+        for inode in inodes {
+            self.hear_of_passed(inode);
+        }
         let now = Instant::now();
-        state = leaving.state();
-        let (mut gone, mut staying) = (Vec::new(), Vec::new());
+        let mut state = leaving.state();
+        let mut gone = Vec::new();
         state.retain_mut(|one| {
             // Else its maps may have come to a place that was looked at before.
             let looked_at = one.since < begin;
             if looked_at && !one.names.iter().any(|name| mapped.contains(name)) {
-                // While it can be found as the one who wrote.
-                self.hear_of_passed(one.names[1].1);
                 gone.push((one.fh, self.handles.remove(one.fh)));
                 return false;
             }
             one.pause = (one.pause * 2).min(SELDOM);
             one.next = now + one.pause;
-            staying.extend(self.handles.file(one.fh));
             true
         });
         drop(state);
-        for handle in staying {
-            self.hear_of_passed(handle.inode);
-            self.settle_or_warn(&handle);
-        }
         for (fh, handle) in gone {
             self.finish(fh, handle);
         }
