@@ -1,6 +1,7 @@
 //! Openings that have ended for the kernel, but maybe not for maps: who has mapped a file that is passed on has the
 //! local file, and may go on writing to it when all descriptors are closed. Such an opening is kept until nobody on
-//! this host has the file mapped, so that what is written is told to the manager. Until then others hear of it from the file's server.
+//! this host has the file mapped, so that what is written is told to the manager. Until then others hear of it from the file's
+//! server.
 
 use std::collections::HashSet;
 use std::io;
