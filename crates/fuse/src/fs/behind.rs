@@ -69,7 +69,11 @@ impl State {
 
 /// Which failures an opening has heard of.
 #[derive(Debug, Default)]
-pub(super) struct Heard(AtomicU64);
+pub(super) struct Heard {
+    surely: AtomicU64,
+    /// A write was refused for this one.
+    by_a_write: AtomicU64,
+}
 
 /// A write under way.
 #[derive(Debug)]
@@ -88,7 +92,11 @@ impl Behind {
 
     /// A new opening has nothing to hear of what failed before.
     pub fn heard(&self) -> Heard {
-        Heard(AtomicU64::new(self.state().failures))
+        let failures = self.state().failures;
+        Heard {
+            surely: AtomicU64::new(failures),
+            by_a_write: AtomicU64::new(failures),
+        }
     }
 
     /// Begins a write, after those that it overlaps.
@@ -149,8 +157,21 @@ impl Behind {
     /// What failed and this opening has not heard of; from now on it has.
     pub fn news(&self, heard: &Heard) -> Result<(), i32> {
         let state = self.state();
-        if heard.0.swap(state.failures, Ordering::SeqCst) == state.failures {
+        if heard.surely.swap(state.failures, Ordering::SeqCst) == state.failures {
             return Ok(());
+        }
+        Err(state.errno)
+    }
+
+    /// The same for a write. Of one that the kernel has cut into several requests the program hears no error after
+    /// the first of them, but that fewer bytes were written; when it comes with the rest it hears.
+    pub fn refuses(&self, heard: &Heard) -> Result<(), i32> {
+        let state = self.state();
+        if heard.surely.load(Ordering::SeqCst) == state.failures {
+            return Ok(());
+        }
+        if heard.by_a_write.swap(state.failures, Ordering::SeqCst) == state.failures {
+            heard.surely.store(state.failures, Ordering::SeqCst);
         }
         Err(state.errno)
     }
@@ -159,7 +180,7 @@ impl Behind {
     /// it inherited must not be the only one to hear.
     pub fn hint(&self, heard: &Heard) -> Result<(), i32> {
         let state = self.state();
-        if heard.0.load(Ordering::SeqCst) == state.failures {
+        if heard.surely.load(Ordering::SeqCst) == state.failures {
             return Ok(());
         }
         Err(state.errno)
@@ -232,6 +253,23 @@ mod tests {
         assert_eq!(file.news(&two), Err(libc::ENOSPC));
         assert_eq!(file.news(&late), Ok(()));
         file.drain();
+    }
+
+    #[test]
+    fn a_write_may_not_be_who_hears() {
+        let file = Arc::new(Behind::default());
+        let (one, two) = (file.heard(), file.heard());
+        file.begin(0..1).failed(libc::ENOSPC);
+        // The kernel may keep that to itself, but not the next one.
+        assert_eq!(file.refuses(&one), Err(libc::ENOSPC));
+        assert_eq!(file.refuses(&one), Err(libc::ENOSPC));
+        assert_eq!(file.refuses(&one), Ok(()));
+        assert_eq!(file.news(&one), Ok(()));
+        assert_eq!(file.refuses(&two), Err(libc::ENOSPC));
+        assert_eq!(file.news(&two), Err(libc::ENOSPC));
+        assert_eq!(file.refuses(&two), Ok(()));
+        file.begin(0..1).failed(libc::EIO);
+        assert_eq!(file.refuses(&one), Err(libc::EIO));
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Inner {
         let taken = request.take::<WriteIn>().and_then(|(what, data)| {
             let handle = self.handles.file(what.fh)?;
             let data = data.get(..what.size as usize).ok_or(libc::EINVAL)?;
-            handle.behind.news(&handle.heard)?;
+            handle.behind.refuses(&handle.heard)?;
             if what.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
                 self.strip_set_id(&request.header, handle.inode)?;
             }
